@@ -1,0 +1,59 @@
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+BIN := .venv/bin
+MEMBERS := proto libs/kit services/scheduler services/fetcher services/parser services/proxy-broker services/health cli
+STAMP := .venv/.stamp
+
+help: ## List the commands
+	@grep -hE '^[a-z/-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+$(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(MEMBERS))
+	@command -v python3.11 >/dev/null || command -v python3 >/dev/null || { echo "Limpet needs Python 3.11"; exit 1; }
+	@echo "Installing Limpet into .venv (about a minute the first time) ..."
+	@test -x $(PY) || $$(command -v python3.11 || command -v python3) -m venv .venv
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ./,$(MEMBERS))
+	@touch $@
+
+install: $(STAMP) ## Make the virtual environment in .venv
+
+run: $(STAMP) ## Crawl the demo shop from nothing and show where the items are
+	@$(PY) tools/demo.py
+
+up: $(STAMP) ## Start the platform on this machine (Ctrl-C stops it)
+	@$(BIN)/limpet up
+
+site: $(STAMP) ## Serve the demo shop by itself
+	@$(PY) -m tests.support.site
+
+test: $(STAMP) ## Run every test on real servers
+	@$(PY) -m pytest -n 2 --dist loadgroup
+
+lint: $(STAMP) ## Check style, types, contracts and generated files
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy libs/kit/src services/*/src cli/src tests tools bench
+	@$(PY) tools/check_proto.py
+	@$(PY) tools/make_docs.py --check
+
+format: $(STAMP) ## Format the code
+	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format .
+
+proto: $(STAMP) ## Generate limpet.contracts from proto/
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) tools/make_proto.py
+
+docs: $(STAMP) ## Generate docs/states.md, docs/configuration.md and proto/README.md
+	@$(PY) tools/make_docs.py
+
+bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compare
+	@$(PY) -m bench
+
+chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
+	@$(PY) -m pytest -s tests/chaos
+
+lock: $(STAMP) ## Pin the dependencies again
+	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
+
+clean: ## Remove everything that was made here
+	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
+
+.PHONY: help install run up site test lint format proto docs bench chaos lock clean
