@@ -1,0 +1,154 @@
+"""REST edges: problem+json for every error, API keys with roles, a cap on bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import structlog
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from limpet.kit.errors import LimpetError, Retryable
+from limpet.kit.keys import Keys, allows
+from limpet.kit.ops import serve_asgi
+from limpet.kit.pg import LOST
+
+log = structlog.get_logger()
+MAX_BODY = 16 << 20
+
+
+class Problem(LimpetError):
+    """An error for the caller, as RFC 9457 has it."""
+
+    def __init__(self, status: int, title: str, detail: str = "", *, errors: Sequence[dict[str, str]] = ()) -> None:
+        super().__init__(detail or title)
+        self.status, self.title, self.detail, self.errors = status, title, detail, list(errors)
+
+    def response(self) -> JSONResponse:
+        body: dict[str, Any] = {
+            "type": "about:blank",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "errors": self.errors,
+        }
+        headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else None
+        return JSONResponse(body, status_code=self.status, media_type="application/problem+json", headers=headers)
+
+
+def field_problem(field: str, message: str, *, status: int = 422) -> Problem:
+    return Problem(status, "Invalid request", f"{field}: {message}", errors=[{"field": field, "message": message}])
+
+
+def require(role: str) -> Any:
+    """A dependency: the caller's key has at least this role."""
+
+    async def check(request: Request) -> str:
+        scheme, _, key = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not key.strip():
+            raise Problem(
+                401,
+                "Unauthorized",
+                "send `Authorization: Bearer <key>`",
+                errors=[{"field": "Authorization", "message": "missing"}],
+            )
+        keys: Keys = request.app.state.keys
+        held = keys.role_of(key.strip())
+        if held is None:
+            raise Problem(
+                401,
+                "Unauthorized",
+                "this key is not known here",
+                errors=[{"field": "Authorization", "message": "unknown key"}],
+            )
+        if not allows(held, role):
+            raise Problem(
+                403,
+                "Forbidden",
+                f"this needs the role {role}; the key has {held}",
+                errors=[{"field": "Authorization", "message": f"role {role} needed"}],
+            )
+        return held
+
+    return Depends(check)
+
+
+class BodyCap:
+    """ASGI: refuse a body over the cap, declared or not, before anybody parses it."""
+
+    def __init__(self, app: Any, *, limit: int) -> None:
+        self._app, self._limit = app, limit
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        too_large = Problem(
+            413, "Body too large", f"at most {self._limit} bytes", errors=[{"field": "body", "message": "too large"}]
+        )
+        if not declared.isdigit() or int(declared) > self._limit:
+            await too_large.response()(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Any:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._limit:
+                raise too_large
+            return message
+
+        await self._app(scope, counted, send)
+
+
+def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = MAX_BODY) -> FastAPI:
+    """A FastAPI application whose every error is problem+json."""
+    app = FastAPI(title=title, version=version, docs_url=None, redoc_url=None)
+    app.state.keys = keys
+    app.add_middleware(BodyCap, limit=max_body)
+
+    @app.exception_handler(Problem)
+    async def _(_request: Request, error: Problem) -> JSONResponse:
+        return error.response()
+
+    @app.exception_handler(RequestValidationError)
+    async def _(_request: Request, error: RequestValidationError) -> JSONResponse:
+        errors = [
+            {"field": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]), "message": item["msg"]}
+            for item in error.errors()
+        ]
+        detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
+        return Problem(422, "Invalid request", detail, errors=errors).response()
+
+    @app.exception_handler(HTTPException)
+    async def _(_request: Request, error: HTTPException) -> JSONResponse:
+        return Problem(error.status_code, str(error.detail)).response()
+
+    @app.exception_handler(Retryable)
+    async def _(_request: Request, error: Retryable) -> JSONResponse:
+        return Problem(503, "Not available now", str(error)).response()
+
+    async def lost(_request: Request, error: Exception) -> JSONResponse:
+        log.warning("database_away", error=repr(error))
+        return Problem(503, "Not available now", "the database is away; try again in a moment").response()
+
+    for kind in LOST:
+        app.add_exception_handler(kind, lost)
+
+    @app.middleware("http")
+    async def _(request: Request, call_next: Callable[[Request], Awaitable[Any]]) -> Any:
+        response = await call_next(request)
+        response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    return app
+
+
+async def serve_rest(app: FastAPI, *, host: str, port: int) -> None:
+    """A part of the process."""
+    await serve_asgi(app, host=host, port=port)

@@ -1,0 +1,74 @@
+"""Run the parts of a process together, stop them together."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+import uvloop
+
+from limpet.kit.ops import Readiness, serve_ops
+
+log = structlog.get_logger()
+
+
+async def serve(
+    *,
+    readiness: Readiness,
+    drain: Callable[[], Coroutine[Any, Any, None]] | None = None,
+    **parts: Coroutine[Any, Any, None],
+) -> None:
+    """Run until SIGTERM or SIGINT, or until a part fails: then the process ends and is started again by its keeper.
+
+    `drain` runs first on a signal, while the parts still work: it stops taking work and waits for work in hand.
+    Parts are cancelled last to first.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    tasks = {name: asyncio.create_task(part, name=name) for name, part in parts.items()}
+    stopping = asyncio.create_task(stop.wait())
+    readiness.started()
+    log.info("service_started", parts=list(parts))
+    try:
+        await asyncio.wait([stopping, *tasks.values()], return_when=asyncio.FIRST_COMPLETED)
+        if stopping.done() and drain is not None:
+            readiness.set("service", ok=False, why="stopping")
+            await drain()
+    finally:
+        stopping.cancel()
+        for task in reversed(list(tasks.values())):
+            task.cancel()
+            await asyncio.wait([task])
+    for name, task in tasks.items():
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("part_failed", part=name, error=repr(error))
+            raise error
+    log.info("service_stopped")
+
+
+async def starting(
+    readiness: Readiness, *, host: str, port: int, main: Callable[[], Coroutine[Any, Any, None]]
+) -> None:
+    """Answer /livez and /readyz from the first moment, also while the process still waits for its servers."""
+    ops = asyncio.create_task(serve_ops(readiness, host=host, port=port))
+    work = asyncio.create_task(main())
+    try:
+        await asyncio.wait([ops, work], return_when=asyncio.FIRST_COMPLETED)
+        if ops.done():
+            work.cancel()
+            await asyncio.wait([work])
+            ops.result()
+        await work
+    finally:
+        work.cancel()
+        ops.cancel()
+        await asyncio.gather(work, ops, return_exceptions=True)
+
+
+def run_service(main: Coroutine[Any, Any, None]) -> None:
+    uvloop.run(main)
