@@ -1,0 +1,82 @@
+"""The fetcher process: open things in order, hand them over, serve."""
+
+from __future__ import annotations
+
+from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
+from limpet.fetcher.archive import Archive
+from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.fetch import Fetch
+from limpet.fetcher.guard import Guard, networks_of
+from limpet.fetcher.proxies import Proxies
+from limpet.fetcher.settings import Settings
+from limpet.fetcher.slots import Slots
+from limpet.fetcher.started import Started
+from limpet.fetcher.web import open_web
+from limpet.kit.beat import Pulse
+from limpet.kit.blobs import Blobs
+from limpet.kit.bus import open_bus
+from limpet.kit.log import setup_logging
+from limpet.kit.migrate import migrate
+from limpet.kit.ops import Readiness
+from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.rpc import open_channel
+from limpet.kit.service import run_service, serve, starting
+from limpet.kit.settings import load
+from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
+
+
+async def main(settings: Settings, readiness: Readiness) -> None:
+    dsn = settings.pg_dsn.get_secret_value()
+    guard = Guard(networks=networks_of(settings.allowed_networks), hosts_file=settings.allowed_hosts_file)
+    async with (
+        open_pool(dsn, size=settings.pool_size, readiness=readiness) as pool,
+        open_bus(settings.nats_url, name="fetcher", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_channel(settings.broker_address) as channel,
+        open_web(guard=guard, max_body_bytes=settings.max_body_bytes) as web,
+    ):
+        await migrate(dsn, "limpet.fetcher")
+        slots = Slots(settings.concurrency)
+        clock = ClockSync(bus, readiness=readiness)
+        started = Started(bus)
+        proxies = Proxies(ProxyServiceStub(channel), holder=settings.worker_id)
+        pulse = Pulse(bus, service="fetcher", worker_id=settings.worker_id, capacity=settings.concurrency)
+        pulse.in_hand = lambda: slots.in_hand
+        fetch = Fetch(
+            bus=bus,
+            clock=clock,
+            slots=slots,
+            web=web,
+            proxies=proxies,
+            archive=Archive(pool, Blobs.open(settings.page_store)),
+            started=started,
+            pulse=pulse,
+        )
+        await clock.burst()
+
+        async def drain() -> None:
+            await slots.drain(settings.drain_seconds)
+            await proxies.drain()
+
+        await serve(
+            readiness=readiness,
+            drain=drain,
+            watch=watch_pool(pool, readiness),
+            pulse=pulse.run(),
+            clock=clock.run(),
+            started=started.run(),
+            high=bus.consume(FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
+            normal=bus.consume(FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
+        )
+
+
+def run() -> None:
+    settings = load(Settings)
+    setup_logging("fetcher", settings.log_level)
+    readiness = Readiness()
+    run_service(
+        starting(readiness, host=settings.ops_host, port=settings.ops_port, main=lambda: main(settings, readiness))
+    )
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,16 @@
+"""What the fetcher counts."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+SETTLED = Counter("limpet_fetcher_orders_total", "Orders settled, by how they ended.", ["outcome"])
+REDELIVERED = Counter("limpet_fetcher_redelivered_total", "Orders dropped because they had been handed out before.")
+BODY_BYTES = Counter("limpet_fetcher_body_bytes_total", "Decoded bytes of the pages that were stored.")
+RESPONSE_SECONDS = Histogram(
+    "limpet_fetcher_response_seconds",
+    "Time from the start of a request to the last byte of its answer.",
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
+)
+IN_HAND = Gauge("limpet_fetcher_in_hand", "Orders in hand.")
+CLOCK_ERROR = Gauge("limpet_fetcher_clock_error_seconds", "Known bound of the error against the scheduler's clock.")

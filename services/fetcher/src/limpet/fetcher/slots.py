@@ -1,0 +1,68 @@
+"""The orders in hand: how many more fit, how they wait for their time, and how they end when the process stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from limpet.fetcher.metrics import IN_HAND
+
+
+class Slots:
+    """One count over all consumers of the process."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._waiting: set[asyncio.Future[None]] = set()
+        self.in_hand = 0
+        self.stopping = False
+
+    def free(self) -> int:
+        return 0 if self.stopping else self._limit - self.in_hand
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        self.in_hand += 1
+        self._empty.clear()
+        IN_HAND.set(self.in_hand)
+        try:
+            yield
+        finally:
+            self.in_hand -= 1
+            IN_HAND.set(self.in_hand)
+            if not self.in_hand:
+                self._empty.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Sleep, but not when the process stops: look at `stopping` after it."""
+        if self.stopping:
+            return
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(seconds, _wake, future)
+        self._waiting.add(future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more, wake what waits for its slot, let what runs finish."""
+        self.stopping = True
+        for future in list(self._waiting):
+            _wake(future)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._empty.wait()
+        except TimeoutError:
+            # What is left is cancelled with its consumer; its permit expires by itself.
+            return
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

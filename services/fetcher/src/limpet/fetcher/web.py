@@ -1,0 +1,166 @@
+"""One GET, and whatever comes of it as a value: a page or a failure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+from yarl import URL
+
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.guard import AddressForbidden, Guard, GuardedResolver
+from limpet.fetcher.validate import Failure
+
+ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+# aiohttp rounds longer timeouts up to whole seconds, which would pass the time to give up.
+_NEVER_ROUND = 1e9
+CONNECT_SECONDS = 15.0
+MAX_ERROR = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    status: int
+    body: bytes = field(repr=False)
+    # Lower case, without parameters.
+    content_type: str
+    charset: str
+    location: str
+    retry_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Via:
+    """The proxy to go through."""
+
+    protocol: str
+    host: str
+    port: int
+    username: str = ""
+    password: str = field(default="", repr=False)
+
+    @property
+    def url(self) -> URL:
+        return URL.build(scheme=self.protocol, host=self.host, port=self.port)
+
+    @property
+    def auth(self) -> aiohttp.BasicAuth | None:
+        return aiohttp.BasicAuth(self.username, self.password) if self.username else None
+
+
+class Web:
+    """Connections are kept per origin and proxy. The seam behind which another client could stand."""
+
+    def __init__(
+        self, direct: aiohttp.ClientSession, proxied: aiohttp.ClientSession, *, guard: Guard, max_body_bytes: int
+    ) -> None:
+        self._direct = direct
+        self._proxied = proxied
+        self._guard = guard
+        self._most = max_body_bytes
+
+    async def get(self, url: str, *, user_agent: str, seconds: float, via: Via | None = None) -> Page | Failure:
+        if via is not None and via.protocol not in ("http", "https"):
+            return Failure(
+                FailureKind.FAILURE_KIND_PROXY,
+                f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
+            )
+        try:
+            return await self._get(url, user_agent=user_agent, seconds=seconds, via=via)
+        except AddressForbidden as error:
+            return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
+        except TimeoutError:
+            return Failure(FailureKind.FAILURE_KIND_TIMEOUT, f"no complete answer within {seconds:.1f} s")
+        except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+            # Its text names the proxy's address, which stays out of facts and logs.
+            status = f" with status {error.status}" if isinstance(error, aiohttp.ClientHttpProxyError) else ""
+            return Failure(FailureKind.FAILURE_KIND_PROXY, f"the proxy refused the connection{status}")
+        except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
+            text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
+            return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
+
+    async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None) -> Page | Failure:
+        target = URL(url, encoded=True)
+        self._guard.check_literal(target.raw_host or "", target.port or 0)
+        session = self._direct if via is None else self._proxied
+        async with session.get(
+            target,
+            allow_redirects=False,
+            headers={"User-Agent": user_agent} if user_agent else None,
+            timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, ceil_threshold=_NEVER_ROUND),
+            proxy=via.url if via is not None else None,
+            proxy_auth=via.auth if via is not None else None,
+        ) as response:
+            if via is not None and response.status == 407:
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
+            body = await self._read(response)
+            if body is None:
+                return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
+            headers = response.headers
+            content_type, charset = media_type(headers.get("Content-Type", ""))
+            return Page(
+                status=response.status,
+                body=body,
+                content_type=content_type,
+                charset=charset,
+                location=headers.get("Location", ""),
+                retry_after=headers.get("Retry-After", ""),
+            )
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
+        """The decoded body, or None when it is too large: then the connection is closed, not read to its end."""
+        chunks: list[bytes] = []
+        size = 0
+        if (response.content_length or 0) <= self._most:
+            while chunk := await response.content.readany():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > self._most:
+                    break
+            else:
+                return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+        response.close()
+        return None
+
+
+def media_type(header: str) -> tuple[str, str]:
+    """Type and charset. What is not plain ASCII is nothing: it must fit into every store."""
+    if not header.isascii() or not header.isprintable():
+        return "", ""
+    kind, _, rest = header.partition(";")
+    charset = ""
+    for parameter in rest.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            charset = value.strip().strip("\"'").lower()[:40]
+            break
+    return kind.strip().lower()[:100], charset
+
+
+def plain(text: str) -> str:
+    """Foreign text cut and freed of what neither Protobuf nor PostgreSQL takes."""
+    return text[:MAX_ERROR].encode("utf-8", "replace").decode().replace("\x00", "")
+
+
+@asynccontextmanager
+async def open_web(*, guard: Guard, max_body_bytes: int) -> AsyncIterator[Web]:
+    # A proxy's address is the operator's choice and may be private, so only the direct way has the guard.
+    async with (
+        _session(aiohttp.TCPConnector(limit=0, resolver=GuardedResolver(guard), ttl_dns_cache=60)) as direct,
+        _session(aiohttp.TCPConnector(limit=0)) as proxied,
+    ):
+        yield Web(direct, proxied, guard=guard, max_body_bytes=max_body_bytes)
+
+
+def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
+    session = aiohttp.ClientSession(
+        connector=connector,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers={"Accept": ACCEPT, "Accept-Encoding": "gzip, deflate"},
+        trust_env=False,
+    )
+    # One attempt is one request: a second one on a fresh connection would break the domain's pace.
+    session._retry_connection = False
+    return session

@@ -1,0 +1,57 @@
+"""The parser process: open things in order, hand them over, serve."""
+
+from __future__ import annotations
+
+from limpet.kit.beat import Pulse
+from limpet.kit.blobs import Blobs
+from limpet.kit.bus import open_bus
+from limpet.kit.keys import Keys
+from limpet.kit.log import setup_logging
+from limpet.kit.migrate import migrate
+from limpet.kit.ops import Readiness
+from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.rest import make_app, serve_rest
+from limpet.kit.service import run_service, serve, starting
+from limpet.kit.settings import load
+from limpet.kit.streams import PARSER
+from limpet.parser.api import items_router
+from limpet.parser.intake import Intake
+from limpet.parser.parse import Parse
+from limpet.parser.settings import Settings
+
+
+async def main(settings: Settings, readiness: Readiness) -> None:
+    keys = Keys.parse(settings.api_keys.get_secret_value())
+    dsn = settings.pg_dsn.get_secret_value()
+    async with (
+        open_pool(dsn, readiness=readiness) as pool,
+        open_bus(settings.nats_url, name="parser", replicas=settings.stream_replicas, readiness=readiness) as bus,
+    ):
+        await migrate(dsn, "limpet.parser")
+        pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
+        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse)
+        intake = Intake(parse.on_delivery, slots=settings.parse_slots)
+        pulse.in_hand = lambda: intake.in_hand
+        app = make_app("Limpet parser", keys)
+        app.include_router(items_router(pool))
+        await serve(
+            readiness=readiness,
+            drain=lambda: intake.drain(settings.drain_seconds),
+            watch=watch_pool(pool, readiness),
+            pulse=pulse.run(),
+            rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
+            parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
+        )
+
+
+def run() -> None:
+    settings = load(Settings)
+    setup_logging("parser", settings.log_level)
+    readiness = Readiness()
+    run_service(
+        starting(readiness, host=settings.ops_host, port=settings.ops_port, main=lambda: main(settings, readiness))
+    )
+
+
+if __name__ == "__main__":
+    run()

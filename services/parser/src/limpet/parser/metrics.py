@@ -1,0 +1,14 @@
+"""What the parser counts."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+PAGES = Counter("limpet_parser_pages_total", "Pages parsed, by how it ended.", ["outcome"])
+ITEMS = Counter("limpet_parser_items_total", "Items found on pages.")
+LINKS = Counter("limpet_parser_links_total", "Links found on pages.")
+PARSE_SECONDS = Histogram(
+    "limpet_parser_parse_seconds",
+    "Time to parse one page, as the mean of its message.",
+    buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0),
+)

@@ -1,0 +1,201 @@
+"""Start here: fetched pages come in, items go to the database, one fact per page goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, Protocol
+
+import structlog
+from google.protobuf.message import Message
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from limpet.contracts.events.v1.batch_pb2 import Batch
+from limpet.contracts.events.v1.fetch_pb2 import OrderKind
+from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
+from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.kit.beat import Pulse
+from limpet.kit.bus import Bus, subject_of
+from limpet.kit.delivery import Delivery
+from limpet.kit.errors import Retryable
+from limpet.kit.pg import Pool
+from limpet.kit.tracing import is_sampled, use
+from limpet.parser import metrics
+from limpet.parser.links import split
+from limpet.parser.reading import Reading, Unread, read_page
+from limpet.parser.store.pages import ParsedPage, keep_pages
+
+log = structlog.get_logger()
+
+READ_AT_ONCE: Final = 32
+YIELD_EVERY: Final = 4
+# Robots files, probes and the like are facts for others; only pages hold content.
+_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_UNSPECIFIED)
+
+
+class Bodies(Protocol):
+    def get(self, key: str) -> Awaitable[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    page: PageFetched
+    result: Reading | Unread
+    started_at: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Parse:
+    pool: Pool
+    bus: Bus
+    bodies: Bodies
+    pulse: Pulse
+
+    async def on_delivery(self, delivery: Delivery) -> None:
+        """A message holds many records of one kind; the subject says which."""
+        if delivery.subject == subject_of(ParseRequested):
+            await self.on_parse_requested(delivery.records(ParseRequested))
+        else:
+            await self.on_page_fetched(delivery.records(PageFetched))
+
+    async def on_parse_requested(self, orders: Sequence[ParseRequested]) -> None:
+        await self.on_page_fetched([order.page for order in orders])
+
+    async def on_page_fetched(self, pages: Sequence[PageFetched]) -> None:
+        """read bodies -> parse -> store items -> announce."""
+        pages = [page for page in pages if page.kind in _CONTENT]
+        if not pages:
+            return
+        await self._say_started(pages)
+        outcomes: list[Outcome] = []
+        for start in range(0, len(pages), READ_AT_ONCE):
+            outcomes += await self._parse(pages[start : start + READ_AT_ONCE])
+        await self._store(outcomes)
+        await asyncio.gather(*(self._announce(outcome) for outcome in outcomes))
+        self._count(outcomes)
+
+    async def _say_started(self, pages: Sequence[PageFetched]) -> None:
+        records = [ParseStarted(task_id=page.task_id, attempt=page.attempt).SerializeToString() for page in pages]
+        if self.bus.client.is_connected:
+            await self.bus.client.publish(subject_of(ParseStarted), Batch(records=records).SerializeToString())
+
+    async def _parse(self, pages: Sequence[PageFetched]) -> list[Outcome]:
+        bodies = await asyncio.gather(*(self.bodies.get(page.body_key) for page in pages), return_exceptions=True)
+        outcomes: list[Outcome] = []
+        for page, body in zip(pages, bodies, strict=True):
+            if isinstance(body, Retryable):
+                # The page store is away: the message comes again, and no task pays for it.
+                raise body
+            started_at, begun = time.time(), time.perf_counter()
+            if isinstance(body, BaseException):
+                result: Reading | Unread = Unread(f"{type(body).__name__}: {body}"[:500])
+            else:
+                result = read_page(page, body)
+            outcomes.append(Outcome(page, result, started_at, time.perf_counter() - begun))
+            if len(outcomes) % YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+        return outcomes
+
+    async def _store(self, outcomes: Sequence[Outcome]) -> None:
+        parsed = [_row(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
+        if parsed:
+            async with self.pool.acquire() as conn:
+                await keep_pages(conn, parsed)
+
+    async def _announce(self, outcome: Outcome) -> None:
+        page, result = outcome.page, outcome.result
+        started_time = Timestamp()
+        started_time.FromNanoseconds(int(outcome.started_at * 1e9))
+        duration_ms = int(outcome.seconds * 1000)
+        if isinstance(result, Unread):
+            fact: Message = ParseFailed(
+                page=page, error=result.error, retryable=False, started_time=started_time, duration_ms=duration_ms
+            )
+        else:
+            embedded, *rest = split(result.links)
+            # The rest goes first: whoever hears that the page is parsed can count on all its links being there.
+            await asyncio.gather(
+                *(
+                    self.bus.record(
+                        LinksDiscovered(
+                            task_id=page.task_id,
+                            attempt=page.attempt,
+                            part=part,
+                            links=links,
+                            traceparent=page.traceparent,
+                        )
+                    )
+                    for part, links in enumerate(rest, start=1)
+                )
+            )
+            fact = PageParsed(
+                page=page,
+                item_count=len(result.items),
+                page_type=result.page_type,
+                links=embedded,
+                link_parts=len(rest),
+                started_time=started_time,
+                duration_ms=duration_ms,
+                parser_version=result.parser_version,
+            )
+        await self.bus.record(fact)
+        _log(outcome)
+
+    def _count(self, outcomes: Sequence[Outcome]) -> None:
+        readings = [outcome.result for outcome in outcomes if isinstance(outcome.result, Reading)]
+        failed = len(outcomes) - len(readings)
+        metrics.PAGES.labels("parsed").inc(len(readings))
+        metrics.PAGES.labels("failed").inc(failed)
+        metrics.ITEMS.inc(sum(len(reading.items) for reading in readings))
+        metrics.LINKS.inc(sum(len(reading.links) for reading in readings))
+        seconds = sum(outcome.seconds for outcome in outcomes)
+        metrics.PARSE_SECONDS.observe(seconds / len(outcomes))
+        for _ in range(failed):
+            self.pulse.failed()
+        if readings:
+            self.pulse.done(len(readings))
+        self.pulse.latency(seconds / len(outcomes) * 1000)
+
+
+def _row(page: PageFetched, reading: Reading) -> ParsedPage:
+    scraped_at = page.started_time.ToDatetime(UTC) if page.HasField("started_time") else datetime.now(UTC)
+    return ParsedPage(
+        task_id=page.task_id,
+        attempt=page.attempt,
+        domain=page.domain,
+        batch=page.batch,
+        url=page.url,
+        parser=page.parser,
+        parser_version=reading.parser_version,
+        page_type=reading.page_type,
+        title=reading.title,
+        body_key=page.body_key,
+        content_type=page.content_type,
+        charset=page.charset,
+        scraped_at=scraped_at,
+        items=reading.items,
+    )
+
+
+def _log(outcome: Outcome) -> None:
+    page, result = outcome.page, outcome.result
+    if isinstance(result, Unread):
+        with use(page.traceparent):
+            log.warning("page_unread", task_id=page.task_id, attempt=page.attempt, url=page.url, error=result.error)
+    elif is_sampled(page.traceparent):
+        with use(page.traceparent):
+            log.info(
+                "page_parsed",
+                task_id=page.task_id,
+                attempt=page.attempt,
+                domain=page.domain,
+                parser=page.parser,
+                page_type=result.page_type,
+                item_count=len(result.items),
+                link_count=len(result.links),
+                duration_ms=round(outcome.seconds * 1000, 3),
+            )

@@ -1,0 +1,75 @@
+"""One page, read: its items, links and facts, or the reason why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+from selectolax.lexbor import SelectolaxError
+
+from limpet.contracts.events.v1.page_pb2 import PageFetched
+from limpet.contracts.events.v1.parse_pb2 import Link
+from limpet.parser.document import is_html, read_document
+from limpet.parser.links import find_links
+from limpet.parser.pagefacts import page_type
+from limpet.parser.parsers import PARSERS, Parser
+
+# What foreign markup can make a parser raise. It costs that page only.
+TROUBLE: Final = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,
+    SelectolaxError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    parser_version: str
+    page_type: str
+    title: str = ""
+    # Each item as JSON, ready to be stored.
+    items: list[str] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Nothing came of the page, and nothing would the next time."""
+
+    error: str
+
+
+def read_page(page: PageFetched, body: bytes) -> Reading | Unread:
+    """Never raises, whatever the body holds."""
+    parser = PARSERS.get(page.parser)
+    if parser is None:
+        return Unread(f"there is no parser named {page.parser!r}; there are {', '.join(sorted(PARSERS))}")
+    if not is_html(page.content_type):
+        return Reading(parser_version=parser.version, page_type="file")
+    try:
+        return _read_html(page, body, parser)
+    except TROUBLE as error:
+        return Unread(f"{type(error).__name__}: {error}"[:500])
+
+
+def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
+    document = read_document(body, url=page.url, charset=page.charset)
+    items = [orjson.dumps(item).decode() for item in parser.extract(document)]
+    if any("\\u0000" in item for item in items):
+        # PostgreSQL would refuse it, and every other page of the batch with it.
+        raise ValueError("an item holds a NUL character")
+    links = find_links(document.tree, page_url=page.url, head=document.head) if page.follow else []
+    return Reading(
+        parser_version=parser.version,
+        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, links=links),
+        title=document.head.title,
+        items=items,
+        links=links,
+    )

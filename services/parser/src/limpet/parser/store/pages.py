@@ -1,0 +1,97 @@
+"""Parsed pages and their items: one set per task, the latest attempt's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from limpet.kit.pg import Conn
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPage:
+    task_id: int
+    attempt: int
+    domain: str
+    batch: str
+    url: str
+    parser: str
+    parser_version: str
+    page_type: str
+    title: str
+    body_key: str
+    content_type: str
+    charset: str
+    scraped_at: datetime
+    # JSON texts, in the order of the page.
+    items: Sequence[str]
+
+
+# The page's row decides: a repeat or an earlier attempt does not get past it, so its items are not written either.
+# The same attempt counts again only where another parser, or another version of it, has read the page.
+KEEP_PAGES: Final = """
+    WITH kept AS (
+        INSERT INTO pages AS known (
+            task_id, attempt, domain, batch, url, parser, parser_version, page_type, title, item_count,
+            body_key, content_type, charset, scraped_at
+        )
+        SELECT * FROM unnest(
+            $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+            $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::timestamptz[]
+        )
+        ON CONFLICT (task_id) DO UPDATE
+           SET attempt = excluded.attempt, domain = excluded.domain, batch = excluded.batch, url = excluded.url,
+               parser = excluded.parser, parser_version = excluded.parser_version,
+               page_type = excluded.page_type, title = excluded.title, item_count = excluded.item_count,
+               body_key = excluded.body_key, content_type = excluded.content_type, charset = excluded.charset,
+               scraped_at = excluded.scraped_at, parsed_at = now()
+         WHERE known.attempt < excluded.attempt
+            OR (known.attempt = excluded.attempt
+                AND (known.parser, known.parser_version) <> (excluded.parser, excluded.parser_version))
+     RETURNING task_id, attempt, domain, batch, item_count
+    ), surplus AS (
+        DELETE FROM items USING kept
+         WHERE items.task_id = kept.task_id AND items.position >= kept.item_count
+    ), written AS (
+        INSERT INTO items (task_id, position, attempt, domain, batch, data)
+        SELECT kept.task_id, found.position, kept.attempt, kept.domain, kept.batch, found.data::jsonb
+          FROM unnest($15::bigint[], $16::integer[], $17::text[]) AS found (task_id, position, data)
+          JOIN kept USING (task_id)
+         ORDER BY kept.task_id, found.position
+        ON CONFLICT (task_id, position) DO UPDATE
+           SET attempt = excluded.attempt, domain = excluded.domain, batch = excluded.batch, data = excluded.data
+    )
+    SELECT count(*) FROM kept
+"""
+
+
+async def keep_pages(conn: Conn, pages: Sequence[ParsedPage]) -> int:
+    """Write pages with their items in one statement; returns how many were news."""
+    # A statement may touch a row once, and rows are locked in one order by everybody.
+    latest = {page.task_id: page for page in sorted(pages, key=lambda page: page.attempt)}
+    rows = sorted(latest.values(), key=lambda page: page.task_id)
+    items = [(page.task_id, position, item) for page in rows for position, item in enumerate(page.items)]
+    return int(
+        await conn.fetchval(
+            KEEP_PAGES,
+            [page.task_id for page in rows],
+            [page.attempt for page in rows],
+            [page.domain for page in rows],
+            [page.batch for page in rows],
+            [page.url for page in rows],
+            [page.parser for page in rows],
+            [page.parser_version for page in rows],
+            [page.page_type for page in rows],
+            [page.title for page in rows],
+            [len(page.items) for page in rows],
+            [page.body_key for page in rows],
+            [page.content_type for page in rows],
+            [page.charset for page in rows],
+            [page.scraped_at for page in rows],
+            [item[0] for item in items],
+            [item[1] for item in items],
+            [item[2] for item in items],
+        )
+    )

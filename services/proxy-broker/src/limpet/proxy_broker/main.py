@@ -1,0 +1,83 @@
+"""The broker's recipe: open things in order, hand them over, serve."""
+
+from __future__ import annotations
+
+from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import add_ProxyServiceServicer_to_server
+from limpet.kit.beat import Pulse
+from limpet.kit.bus import open_bus
+from limpet.kit.keys import Keys
+from limpet.kit.log import setup_logging
+from limpet.kit.migrate import migrate
+from limpet.kit.ops import Readiness
+from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.rest import serve_rest
+from limpet.kit.rpc import serve_rpc
+from limpet.kit.service import run_service, serve, starting
+from limpet.kit.settings import load
+from limpet.proxy_broker import server
+from limpet.proxy_broker.announce import Announce
+from limpet.proxy_broker.api import make_api
+from limpet.proxy_broker.blame import Threshold
+from limpet.proxy_broker.expire import Expire
+from limpet.proxy_broker.lease import Lease
+from limpet.proxy_broker.refusal import Patience
+from limpet.proxy_broker.report import Report
+from limpet.proxy_broker.settings import Settings
+from limpet.proxy_broker.vault import Vault
+
+SERVICE = "proxy-broker"
+
+
+async def work(settings: Settings, readiness: Readiness) -> None:
+    dsn = settings.pg_dsn.get_secret_value()
+    keys = Keys.parse(settings.api_keys.get_secret_value())
+    vault = Vault(settings.secret_keys.get_secret_value())
+    longest = settings.cooldown_max
+    proxy = Threshold(failures=settings.proxy_failures, cooldown=settings.proxy_cooldown, cooldown_max=longest)
+    pair = Threshold(failures=settings.pair_failures, cooldown=settings.pair_cooldown, cooldown_max=longest)
+    async with (
+        open_pool(dsn, readiness=readiness) as pool,
+        open_bus(
+            settings.nats_url, name=settings.worker_id, replicas=settings.stream_replicas, readiness=readiness
+        ) as bus,
+    ):
+        await migrate(dsn, "limpet.proxy_broker")
+        announce = Announce(pool, bus)
+        pulse = Pulse(bus, service=SERVICE, worker_id=settings.worker_id)
+        calls = server.Server(
+            lease=Lease(pool=pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
+            report=Report(pool=pool, announce=announce, proxy=proxy, pair=pair),
+            pulse=pulse,
+            ttl=settings.lease_ttl,
+            ttl_max=settings.lease_ttl_max,
+        )
+        api = make_api(keys=keys, pool=pool, vault=vault, announce=announce)
+        await serve(
+            readiness=readiness,
+            database=watch_pool(pool, readiness),
+            beat=pulse.run(),
+            announce=announce.run(),
+            expire=Expire(pool=pool, announce=announce, every=settings.expire_every).run(),
+            rest=serve_rest(api, host=settings.http_host, port=settings.http_port),
+            rpc=serve_rpc(
+                lambda grpc_server: add_ProxyServiceServicer_to_server(calls, grpc_server),
+                names=[server.NAME],
+                host=settings.grpc_host,
+                port=settings.grpc_port,
+            ),
+        )
+
+
+async def main() -> None:
+    settings = load(Settings)
+    setup_logging(service=SERVICE, level=settings.log_level)
+    readiness = Readiness()
+    await starting(readiness, host=settings.ops_host, port=settings.ops_port, main=lambda: work(settings, readiness))
+
+
+def run() -> None:
+    run_service(main())
+
+
+if __name__ == "__main__":
+    run()

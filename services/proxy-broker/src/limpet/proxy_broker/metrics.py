@@ -1,0 +1,13 @@
+"""Everything that the broker measures."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Histogram
+
+LEASES_GIVEN = Counter("limpet_proxy_broker_leases_given_total", "Leases given.")
+LEASES_REFUSED = Counter("limpet_proxy_broker_leases_refused_total", "Wants that got no proxy.", ["reason"])
+LEASES_CLOSED = Counter("limpet_proxy_broker_leases_closed_total", "Leases reported.", ["outcome"])
+LEASES_EXPIRED = Counter("limpet_proxy_broker_leases_expired_total", "Leases whose holder never came back.")
+COOLED = Counter("limpet_proxy_broker_cooled_total", "Proxies and pairs that were set aside.", ["scope"])
+LEASE_SECONDS = Histogram("limpet_proxy_broker_lease_seconds", "Time of one Lease call.")
+REPORT_SECONDS = Histogram("limpet_proxy_broker_report_seconds", "Time of one Report call.")

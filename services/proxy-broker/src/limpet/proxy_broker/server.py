@@ -1,0 +1,140 @@
+"""gRPC in, use case out: checks the message, keeps the caller's deadline, translates errors once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final, TypeVar
+
+import asyncpg
+import grpc
+import grpc.aio
+
+from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
+from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceServicer
+from limpet.kit.beat import Pulse
+from limpet.kit.clock import to_stamp
+from limpet.kit.pg import LOST
+from limpet.proxy_broker import metrics
+from limpet.proxy_broker.blame import Outcome, Use
+from limpet.proxy_broker.errors import BadRequest
+from limpet.proxy_broker.lease import Grant, Lease, Want
+from limpet.proxy_broker.refusal import Refusal
+from limpet.proxy_broker.report import Report
+
+NAME: Final = pb.DESCRIPTOR.services_by_name["ProxyService"].full_name
+MAX_BATCH: Final = 1000
+MAX_SECONDS: Final = 10.0  # for callers that set no deadline
+MAX_DOMAIN: Final = 255
+
+_OUTCOMES: Final[dict[int, Outcome]] = {
+    pb.OUTCOME_SUCCESS: "success",
+    pb.OUTCOME_PROXY_FAILED: "proxy_failed",
+    pb.OUTCOME_BLOCKED: "blocked",
+    pb.OUTCOME_SITE_FAILED: "site_failed",
+    pb.OUTCOME_UNUSED: "unused",
+}
+
+Context = grpc.aio.ServicerContext[Any, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server(ProxyServiceServicer):
+    """The contract's two calls."""
+
+    lease: Lease
+    report: Report
+    pulse: Pulse
+    ttl: timedelta
+    ttl_max: timedelta
+
+    async def Lease(self, request: pb.LeaseRequest, context: Context) -> pb.LeaseResponse:  # noqa: N802
+        with metrics.LEASE_SECONDS.time():
+            answers = await self._within_deadline(self._lease(request), context)
+        refused = Counter(answer.reason for answer in answers if isinstance(answer, Refusal))
+        metrics.LEASES_GIVEN.inc(len(answers) - refused.total())
+        for reason, count in refused.items():
+            metrics.LEASES_REFUSED.labels(reason).inc(count)
+        return pb.LeaseResponse(grants=[_to_grant(answer) for answer in answers])
+
+    async def Report(self, request: pb.ReportRequest, context: Context) -> pb.ReportResponse:  # noqa: N802
+        with metrics.REPORT_SECONDS.time():
+            taken = await self._within_deadline(self._report(request), context)
+        return pb.ReportResponse(taken=taken)
+
+    async def _lease(self, request: pb.LeaseRequest) -> list[Grant | Refusal]:
+        _check_count("wants", len(request.wants))
+        wants = [self._to_want(want, f"wants[{n}]") for n, want in enumerate(request.wants)]
+        return await self.lease.lease(wants, holder=request.holder) if wants else []
+
+    async def _report(self, request: pb.ReportRequest) -> int:
+        _check_count("uses", len(request.uses))
+        uses = [_to_use(used, f"uses[{n}]") for n, used in enumerate(request.uses)]
+        return await self.report.report(uses) if uses else 0
+
+    async def _within_deadline(self, work: Awaitable[T], context: Context) -> T:
+        """Nobody waits for an answer after the deadline: what is not committed by then is rolled back."""
+        left = context.time_remaining()
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(MAX_SECONDS if left is None else min(left, MAX_SECONDS)):
+                answer = await work
+        except BadRequest as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        except TimeoutError:
+            self.pulse.failed()
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "the database did not answer in time")
+        except (*LOST, asyncpg.OperatorInterventionError):
+            self.pulse.failed()
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the database is away")
+        self.pulse.done()
+        self.pulse.latency((time.monotonic() - started) * 1000)
+        return answer
+
+    def _to_want(self, want: pb.Want, at: str) -> Want:
+        if not want.domain or len(want.domain) > MAX_DOMAIN or "\0" in want.domain:
+            raise BadRequest(f"{at}.domain: must hold 1 to {MAX_DOMAIN} characters")
+        if want.country and not (len(want.country) == 2 and want.country.isascii() and want.country.isalpha()):
+            raise BadRequest(f"{at}.country: must be a two-letter code or empty")
+        if want.task_id <= 0:
+            raise BadRequest(f"{at}.task_id: must be positive")
+        if want.ttl_seconds < 0:
+            raise BadRequest(f"{at}.ttl_seconds: must not be negative")
+        ttl = min(timedelta(seconds=want.ttl_seconds), self.ttl_max) if want.ttl_seconds else self.ttl
+        return Want(
+            domain=want.domain, country=want.country.upper(), task_id=want.task_id, attempt=want.attempt, ttl=ttl
+        )
+
+
+def _check_count(field: str, count: int) -> None:
+    if count > MAX_BATCH:
+        raise BadRequest(f"{field}: at most {MAX_BATCH} in one call")
+
+
+def _to_use(used: pb.Used, at: str) -> Use:
+    outcome = _OUTCOMES.get(used.outcome)
+    if outcome is None:
+        raise BadRequest(f"{at}.outcome: not known")
+    if used.response_ms < 0:
+        raise BadRequest(f"{at}.response_ms: must not be negative")
+    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=used.response_ms)
+
+
+def _to_grant(answer: Grant | Refusal) -> pb.Grant:
+    if isinstance(answer, Refusal):
+        return pb.Grant(refusal=answer.reason, retry_time=to_stamp(answer.retry_at))
+    return pb.Grant(
+        lease_id=answer.lease_id,
+        proxy_id=answer.proxy_id,
+        protocol=answer.protocol,
+        host=answer.host,
+        port=answer.port,
+        username=answer.username,
+        password=answer.password,
+        expires_time=to_stamp(answer.expires_at),
+    )

@@ -1,0 +1,38 @@
+"""What the broker is told by its environment."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, SecretStr, field_validator
+
+from limpet.kit.settings import RestCommon
+from limpet.proxy_broker.vault import Vault
+
+
+class Settings(RestCommon):
+    """Thresholds are those of the decisions: pair 5, proxy 10, cool-downs of 30 and 60 minutes."""
+
+    ops_port: int = Field(default=9104, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
+    http_port: int = Field(default=8084, ge=0, le=65535, description="Port of the REST API.")
+    grpc_host: str = Field(default="127.0.0.1", description="Address that gRPC listens on.")
+    grpc_port: int = Field(default=9204, ge=1, le=65535, description="Port of gRPC.")
+    secret_keys: SecretStr = Field(description="Fernet keys that seal proxy passwords, newest first, comma-separated.")
+    lease_ttl: timedelta = Field(default=timedelta(seconds=60), description="Life of a lease that names no other.")
+    lease_ttl_max: timedelta = Field(default=timedelta(minutes=10), description="Longest life of a lease.")
+    expire_every: timedelta = Field(default=timedelta(seconds=1), description="How often dead leases are collected.")
+    pair_failures: int = Field(default=5, ge=1, description="Failures in a row that disable a proxy for one domain.")
+    pair_cooldown: timedelta = Field(default=timedelta(minutes=30), description="First cool-down of such a pair.")
+    proxy_failures: int = Field(default=10, ge=1, description="Failures in a row that disable a proxy.")
+    proxy_cooldown: timedelta = Field(default=timedelta(minutes=60), description="First cool-down of such a proxy.")
+    cooldown_max: timedelta = Field(default=timedelta(days=1), description="Longest cool-down after relapses.")
+
+    @field_validator("secret_keys")
+    @classmethod
+    def _keys_open(cls, keys: SecretStr) -> SecretStr:
+        try:
+            Vault(keys.get_secret_value())
+        except ValueError:
+            # The message is printed: it must not hold the value.
+            raise ValueError("not a comma-separated list of Fernet keys") from None
+        return keys

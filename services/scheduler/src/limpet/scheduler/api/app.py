@@ -1,0 +1,21 @@
+"""The scheduler's REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI
+
+from limpet.kit.bus import Bus
+from limpet.kit.keys import Keys
+from limpet.kit.pg import Pool
+from limpet.kit.rest import make_app
+from limpet.scheduler.api import batches, domains, tasks
+
+
+def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None]) -> FastAPI:
+    app = make_app("Limpet scheduler", keys)
+    app.include_router(domains.make_router(pool, bus))
+    app.include_router(tasks.make_router(pool, submitted=submitted))
+    app.include_router(batches.make_router(pool))
+    return app

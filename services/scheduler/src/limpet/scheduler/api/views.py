@@ -1,0 +1,37 @@
+"""What the scheduler's API answers: rows as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from limpet.contracts.events.v1.page_pb2 import PageFetched
+from limpet.kit.pg import Record
+
+DOMAIN_FIELDS = (
+    "name", "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "is_active",
+    "user_agent", "proxy_policy", "min_body_bytes", "default_crawl_frequency", "in_flight", "created_at", "updated_at",
+)  # fmt: skip
+TASK_FIELDS = (
+    "task_id", "url", "domain", "batch", "priority", "scheduled_at", "started_at", "completed_at", "attempt", "fetch_errors",
+    "blocks", "parse_errors", "max_retries", "error_message", "crawl_frequency", "is_recurring", "recrawl_count",
+    "http_status_code", "response_time_ms", "proxy_id", "group_key", "parser_name", "created_at", "updated_at", "created_by",
+)  # fmt: skip
+
+
+def domain_view(row: Record) -> dict[str, Any]:
+    return {name: row[name] for name in DOMAIN_FIELDS}
+
+
+def task_view(row: Record) -> dict[str, Any]:
+    page = PageFetched.FromString(row["page_fact"]).body_key if row["page_fact"] else None
+    return {
+        **{name: row[name] for name in TASK_FIELDS},
+        "status": row["state"],
+        "page_key": page,
+        "trace_id": row["trace_id"].hex,
+    }
+
+
+def batch_view(row: Record, tasks: dict[str, int]) -> dict[str, Any]:
+    names = ("batch_id", "name", "follow", "recrawl", "max_pages", "pages", "created_at")
+    return {**{name: row[name] for name in names}, "tasks": tasks}

@@ -1,0 +1,141 @@
+"""Permits for due tasks, committed first, announced after: the permit is the outbox."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import asyncpg
+import structlog
+
+from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, OrderKind, ProxyPolicy
+from limpet.kit import tracing
+from limpet.kit.bus import Bus
+from limpet.kit.clock import to_stamp
+from limpet.kit.pg import LOST, Pool
+from limpet.scheduler.capacity import Capacity
+from limpet.scheduler.metrics import DISPATCH_SECONDS, ORDERS_SENT
+from limpet.scheduler.sampling import Sampler
+from limpet.scheduler.store.permits import Permit, grant_permits
+
+log = structlog.get_logger()
+
+POLICIES = {
+    "none": ProxyPolicy.PROXY_POLICY_NONE,
+    "preferred": ProxyPolicy.PROXY_POLICY_PREFERRED,
+    "required": ProxyPolicy.PROXY_POLICY_REQUIRED,
+}
+# Priorities 1 and 2 travel on a queue of their own.
+LAST_HIGH_PRIORITY = 2
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The figures of a round."""
+
+    lead: timedelta
+    tick: float
+    per_domain: int
+    domains: int
+    patience: timedelta
+    timeout: timedelta
+    margin: timedelta
+
+
+@dataclass
+class Dispatch:
+    pool: Pool
+    bus: Bus
+    pace: Pace
+    capacity: Capacity
+    sampler: Sampler
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _sending: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def wake(self) -> None:
+        """Something became due, or room became free."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """A part: a round whenever there may be something to grant, at the latest every tick."""
+        while True:
+            granted = 0
+            try:
+                granted = await self.round()
+            except (*LOST, asyncpg.PostgresError) as error:
+                log.warning("dispatch_failed", error=repr(error))
+                await asyncio.sleep(0.5)
+            if not granted:
+                try:
+                    async with asyncio.timeout(self.pace.tick):
+                        await self._wake.wait()
+                except TimeoutError:
+                    pass
+            self._wake.clear()
+
+    async def round(self) -> int:
+        """Grant and announce once. Returns how many permits were granted."""
+        started = time.monotonic()
+        async with self.pool.acquire() as conn, conn.transaction():
+            permits = await grant_permits(
+                conn,
+                window=self.capacity.window(time.monotonic()),
+                per_domain=self.pace.per_domain,
+                lead=self.pace.lead,
+                domains=self.pace.domains,
+                patience=self.pace.patience,
+                timeout=self.pace.timeout,
+                margin=self.pace.margin,
+            )
+        if permits:
+            DISPATCH_SECONDS.observe(time.monotonic() - started)
+            task = asyncio.create_task(self._announce(permits))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        return len(permits)
+
+    async def _announce(self, permits: list[Permit]) -> None:
+        """What cannot be announced comes back when its permit expires."""
+        results = await asyncio.gather(*(self._send(permit) for permit in permits), return_exceptions=True)
+        lost = [result for result in results if isinstance(result, BaseException)]
+        ORDERS_SENT.inc(len(permits) - len(lost))
+        if lost:
+            log.warning("orders_not_sent", count=len(lost), error=repr(lost[0]))
+
+    async def _send(self, permit: Permit) -> None:
+        sampled = self.sampler.take(time.monotonic())
+        traceparent = tracing.make_traceparent(permit.trace_id.hex, sampled=sampled)
+        order = FetchRequested(
+            task_id=permit.task_id,
+            attempt=permit.attempt,
+            url=permit.url,
+            domain=permit.domain,
+            kind=OrderKind.ORDER_KIND_PAGE,
+            proxy_policy=POLICIES[permit.proxy_policy],
+            user_agent=permit.user_agent,
+            parser=permit.parser,
+            follow=permit.follow,
+            batch=permit.batch,
+            not_before_time=to_stamp(permit.slot_at),
+            start_by_time=to_stamp(permit.start_by),
+            give_up_time=to_stamp(permit.give_up_at),
+            min_body_bytes=permit.min_body_bytes,
+            traceparent=traceparent,
+        )
+        queue = "high" if permit.priority <= LAST_HIGH_PRIORITY else "normal"
+        try:
+            await self.bus.publish(
+                order, key=f"fetch-requested:{permit.task_id}:{permit.attempt}", suffix=queue, traceparent=traceparent
+            )
+        finally:
+            if sampled:
+                with tracing.use(traceparent):
+                    log.info(
+                        "order_sent",
+                        task_id=permit.task_id,
+                        attempt=permit.attempt,
+                        url=permit.url,
+                        domain=permit.domain,
+                    )

@@ -1,0 +1,69 @@
+"""The life of a task: ten statuses and the one table of changes between them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    QUEUED = "queued"
+    CRAWLING = "crawling"
+    DOWNLOADED = "downloaded"
+    QUEUED_PARSE = "queued_parse"
+    PARSING = "parsing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    PAUSED = "paused"
+    CANCELLED = "cancelled"
+
+
+FETCHING = frozenset({Status.QUEUED, Status.CRAWLING})
+PARSE_PHASE = frozenset({Status.DOWNLOADED, Status.QUEUED_PARSE, Status.PARSING})
+TERMINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CANCELLED})
+OPEN = frozenset(Status) - TERMINAL - {Status.PAUSED}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What may happen, from where, to where, and in whose words."""
+
+    sources: frozenset[Status]
+    targets: frozenset[Status]
+    meaning: str
+
+
+def _rule(sources: frozenset[Status], targets: set[Status], meaning: str) -> Rule:
+    return Rule(sources, frozenset(targets), meaning)
+
+
+TRANSITIONS: dict[str, Rule] = {
+    "dispatched": _rule(frozenset({Status.PENDING}), {Status.QUEUED}, "a permit was granted and the order sent"),
+    "fetch_started": _rule(frozenset({Status.QUEUED}), {Status.CRAWLING}, "a fetcher has the request under way"),
+    "page_fetched": _rule(
+        FETCHING | {Status.PENDING},
+        {Status.QUEUED_PARSE},
+        "a good page of the current crawl was stored; the first one wins",
+    ),
+    "fetch_failed": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "no page: tried again later, or given up"),
+    "blocked": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the site refused: cooled down, or given up"),
+    "returned": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the order came back unused, or the page has moved"),
+    "fetch_lost": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "nobody reported before the permit expired"),
+    "parse_started": _rule(frozenset({Status.QUEUED_PARSE}), {Status.PARSING}, "a parser has the page in hand"),
+    "parsed": _rule(FETCHING | PARSE_PHASE | {Status.PENDING}, {Status.COMPLETED}, "items and links are stored"),
+    "parse_failed": _rule(
+        FETCHING | PARSE_PHASE | {Status.PENDING},
+        {Status.DOWNLOADED, Status.FAILED},
+        "no items: tried again, or given up",
+    ),
+    "parse_asked": _rule(
+        PARSE_PHASE, {Status.QUEUED_PARSE, Status.FAILED}, "the parser was asked (again), or given up"
+    ),
+    "recrawled": _rule(TERMINAL, {Status.PENDING}, "a new crawl of a known URL"),
+}
+
+
+def allowed(event: str, source: Status, target: Status) -> bool:
+    rule = TRANSITIONS[event]
+    return source in rule.sources and target in rule.targets

@@ -1,0 +1,89 @@
+"""The scheduler: submit, dispatch, settle, reclaim."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from limpet.kit.beat import Pulse
+from limpet.kit.bus import open_bus
+from limpet.kit.keys import Keys
+from limpet.kit.log import setup_logging
+from limpet.kit.migrate import migrate
+from limpet.kit.ops import Readiness
+from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.rest import serve_rest
+from limpet.kit.service import run_service, serve, starting
+from limpet.kit.settings import load
+from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHEDULER_SETTLE_PARSED
+from limpet.scheduler.api.app import make_api
+from limpet.scheduler.capacity import Capacity
+from limpet.scheduler.census import Census
+from limpet.scheduler.discover import Discover
+from limpet.scheduler.dispatch import Dispatch, Pace
+from limpet.scheduler.notices import Notices
+from limpet.scheduler.reclaim import Reclaim
+from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.sampling import Sampler
+from limpet.scheduler.settings import Settings
+from limpet.scheduler.settle import Settle
+
+SETTLE_SLOTS = 6
+
+
+async def work(settings: Settings, readiness: Readiness) -> None:
+    keys = Keys.parse(settings.api_keys.get_secret_value())
+    dsn = settings.pg_dsn.get_secret_value()
+    async with (
+        open_pool(dsn, size=16, readiness=readiness) as pool,
+        open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
+    ):
+        await migrate(dsn, "limpet.scheduler")
+        capacity = Capacity(floor=settings.window_floor)
+        pace = Pace(
+            lead=timedelta(seconds=settings.dispatch_lead_seconds),
+            tick=settings.dispatch_tick_seconds,
+            per_domain=settings.dispatch_per_domain,
+            domains=settings.dispatch_domains,
+            patience=timedelta(seconds=settings.order_patience_seconds),
+            timeout=timedelta(seconds=settings.fetch_timeout_seconds),
+            margin=timedelta(seconds=settings.lease_margin_seconds),
+        )
+        dispatch = Dispatch(pool, bus, pace, capacity, Sampler(settings.traces_per_second))
+        discover = Discover(pool)
+        parse_lease = timedelta(seconds=settings.parse_lease_seconds)
+        policy = RetryPolicy(retry_base=settings.retry_base_seconds, block_base=settings.block_base_seconds)
+        settle = Settle(pool, discover, policy, parse_lease, freed=dispatch.wake)
+        reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
+        notices = Notices(pool)
+        await bus.subscribe("beat.fetcher", capacity.on_beat)
+        await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
+        await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
+        await bus.subscribe("started.parse", notices.on_parse_started, queue="scheduler")
+        pulse = Pulse(bus, service="scheduler", worker_id=settings.worker_id)
+        pulse.tasks_by_status = Census(pool).count
+        await serve(
+            readiness=readiness,
+            rest=serve_rest(
+                make_api(pool, bus, keys, submitted=dispatch.wake), host=settings.http_host, port=settings.http_port
+            ),
+            database=watch_pool(pool, readiness),
+            pulse=pulse.run(),
+            settle_pages=bus.consume(SCHEDULER_SETTLE_PAGES, settle.on_facts, slots=SETTLE_SLOTS),
+            settle_parsed=bus.consume(SCHEDULER_SETTLE_PARSED, settle.on_facts, slots=SETTLE_SLOTS),
+            discover=bus.consume(SCHEDULER_DISCOVER, discover.on_links_discovered, slots=2),
+            reclaim=reclaim.run(),
+            dispatch=dispatch.run(),
+        )
+
+
+def run() -> None:
+    settings = load(Settings)
+    setup_logging("scheduler", settings.log_level)
+    readiness = Readiness()
+    run_service(
+        starting(readiness, host=settings.ops_host, port=settings.ops_port, main=lambda: work(settings, readiness))
+    )
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,16 @@
+"""Everything that the scheduler counts."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+ORDERS_SENT = Counter("limpet_scheduler_orders_sent_total", "Orders sent to fetchers.")
+DISPATCH_SECONDS = Histogram("limpet_scheduler_dispatch_seconds", "Time for one round of permits.")
+FACTS_SETTLED = Counter(
+    "limpet_scheduler_facts_total", "Facts taken, by kind and whether they changed anything.", ["event", "outcome"]
+)
+SETTLE_SECONDS = Histogram("limpet_scheduler_settle_seconds", "Time to settle one batch of facts.")
+PERMITS_EXPIRED = Counter("limpet_scheduler_permits_expired_total", "Permits that nobody reported on in time.")
+PARSES_ASKED = Counter("limpet_scheduler_parses_asked_total", "Pages that the parser was asked for again.")
+TASKS_ADDED = Counter("limpet_scheduler_tasks_added_total", "New tasks, by where they came from.", ["source"])
+TASKS = Gauge("limpet_scheduler_tasks", "Tasks by status.", ["state"])

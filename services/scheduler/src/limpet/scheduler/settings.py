@@ -1,0 +1,40 @@
+"""What can be set for the scheduler, all of it in the environment."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from limpet.kit.settings import RestCommon
+
+
+class Settings(RestCommon):
+    ops_port: int = Field(default=9101, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
+    http_port: int = Field(default=8081, ge=0, le=65535, description="Port of the REST API.")
+    retry_base_seconds: float = Field(
+        default=60.0, gt=0, description="Wait before the first retry of an error; it doubles."
+    )
+    block_base_seconds: float = Field(
+        default=30.0, gt=0, description="Wait after the first block; it doubles up to 300 s."
+    )
+    fetch_timeout_seconds: float = Field(default=30.0, gt=0, le=600, description="Longest time for one request.")
+    parse_lease_seconds: float = Field(
+        default=60.0, gt=0, description="Time a parser gets before the page is asked for again."
+    )
+    lease_margin_seconds: float = Field(
+        default=5.0, gt=0, description="Time between the end of a request and of its permit."
+    )
+    order_patience_seconds: float = Field(
+        default=15.0, gt=0, le=25, description="How long an order without a crawl delay may wait for a fetcher."
+    )
+    dispatch_lead_seconds: float = Field(
+        default=0.4, gt=0, le=5, description="How far ahead of its slot an order is sent."
+    )
+    dispatch_tick_seconds: float = Field(
+        default=0.05, gt=0, le=5, description="Longest pause between two rounds of permits."
+    )
+    dispatch_per_domain: int = Field(default=64, ge=1, description="Most permits for one domain in one round.")
+    dispatch_domains: int = Field(default=200, ge=1, description="Most domains served in one round.")
+    window_floor: int = Field(
+        default=64, ge=1, description="Orders that may be out while no fetcher has been heard of."
+    )
+    traces_per_second: float = Field(default=20.0, ge=0, description="Tasks whose way is logged by every service.")

@@ -1,0 +1,153 @@
+"""Facts move tasks on: batches of them in one transaction, late and repeated ones change nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+
+import asyncpg
+import structlog
+from google.protobuf.message import Message
+
+from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
+from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
+from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
+from limpet.kit import tracing
+from limpet.kit.bus import subject_of
+from limpet.kit.delivery import Delivery
+from limpet.kit.errors import Permanent, Retryable
+from limpet.kit.pg import Conn, Pool
+from limpet.scheduler.discover import Discover, Found
+from limpet.scheduler.history import attempts_of
+from limpet.scheduler.lifecycle import Status
+from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
+from limpet.scheduler.outcome import TaskRow, apply
+from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.store.attempts import add_attempts
+from limpet.scheduler.store.domains import give_back, give_back_groups, lock_domain_ids
+from limpet.scheduler.store.link_parts import count_link_parts
+from limpet.scheduler.store.permits import release_permits
+from limpet.scheduler.store.tasks import change_tasks, lock_tasks
+
+log = structlog.get_logger()
+
+KINDS: dict[str, type[Message]] = {
+    subject_of(kind): kind for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed)
+}
+
+
+def key_of(fact: Message) -> tuple[int, int]:
+    """Task and attempt."""
+    source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
+    return source.task_id, source.attempt  # type: ignore[attr-defined]
+
+
+@dataclass
+class Settle:
+    pool: Pool
+    discover: Discover
+    policy: RetryPolicy
+    parse_lease: timedelta
+    freed: Callable[[], None]
+    rng: Random = field(default_factory=Random)
+
+    async def on_facts(self, delivery: Delivery) -> None:
+        """One message holds many records of one kind."""
+        kind = KINDS.get(delivery.subject)
+        if kind is None:
+            raise Permanent(f"nobody settles {delivery.subject}")
+        facts = delivery.records(kind)
+        started = time.monotonic()
+        try:
+            await self.settle(facts)
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as error:
+            raise Retryable(f"settling collided: {error}") from error
+        SETTLE_SECONDS.observe(time.monotonic() - started)
+        self.freed()
+
+    async def settle(self, facts: Sequence[Message]) -> None:
+        if not facts:
+            return
+        name = facts[0].DESCRIPTOR.name
+        async with self.pool.acquire() as conn, conn.transaction():
+            tasks = await lock_tasks(conn, sorted({key_of(fact)[0] for fact in facts}))
+            before = {task_id: task.status for task_id, task in tasks.items()}
+            waiting = await self._waiting_for_links(conn, facts)
+            taken = [fact for fact in facts if key_of(fact) not in waiting and self._apply(tasks, fact)]
+            changed = [(before[task_id], task) for task_id, task in tasks.items() if task.changed]
+            await change_tasks(conn, changed, parse_lease=self.parse_lease)
+            await add_attempts(
+                conn, [row for fact in facts if key_of(fact) not in waiting for row in attempts_of(fact)]
+            )
+            back = await release_permits(conn, [key_of(fact) for fact in facts])
+            found = self._links(tasks, taken)
+            await self._give_back(conn, back, [task for _, task in changed], also={task.domain_id for task in found})
+            admitted = await self.discover.add(conn, found)
+        self.discover.remember(admitted)
+        FACTS_SETTLED.labels(name, "changed").inc(len(taken))
+        FACTS_SETTLED.labels(name, "ignored").inc(len(facts) - len(taken) - len(waiting))
+        for fact in taken:
+            self._trace(fact, tasks[key_of(fact)[0]])
+        if waiting:
+            raise Retryable(f"{len(waiting)} pages wait for the rest of their links")
+
+    def _apply(self, tasks: dict[int, TaskRow], fact: Message) -> bool:
+        task = tasks.get(key_of(fact)[0])
+        return task is not None and apply(task, fact, policy=self.policy, rng=self.rng)
+
+    async def _waiting_for_links(self, conn: Conn, facts: Sequence[Message]) -> set[tuple[int, int]]:
+        """Pages with more links than fit into one message complete only when every part has been taken."""
+        parts = {key_of(fact): fact.link_parts for fact in facts if isinstance(fact, PageParsed) and fact.link_parts}
+        if not parts:
+            return set()
+        there = await count_link_parts(conn, list(parts))
+        return {key for key, count in parts.items() if there.get(key, 0) < count}
+
+    def _links(self, tasks: dict[int, TaskRow], taken: Sequence[Message]) -> list[Found]:
+        return [
+            Found(task.domain_id, task.batch_id, [link.url for link in fact.links])
+            for fact in taken
+            if isinstance(fact, PageParsed) and fact.links and (task := tasks[key_of(fact)[0]]).batch_id is not None
+        ]
+
+    async def _give_back(
+        self, conn: Conn, back: list[tuple[int, str | None, int]], changed: list[TaskRow], *, also: set[int]
+    ) -> None:
+        counts: dict[int, int] = defaultdict(int)
+        holds: dict[int, tuple[float, str]] = {}
+        waits: dict[int, float] = {}
+        for domain_id, _, count in back:
+            counts[domain_id] += count
+        for task in changed:
+            if task.hold > holds.get(task.domain_id, (0.0, ""))[0]:
+                holds[task.domain_id] = (task.hold, task.hold_reason)
+            if task.status is Status.PENDING:
+                waits[task.domain_id] = min(task.wait, waits.get(task.domain_id, task.wait))
+        touched = sorted(counts.keys() | holds.keys() | waits.keys() | also)
+        if not touched:
+            return
+        await lock_domain_ids(conn, touched)
+        rows = [
+            (d, counts.get(d, 0), holds.get(d, (0.0, ""))[0], waits.get(d), holds.get(d, (0.0, ""))[1]) for d in touched
+        ]
+        await give_back(conn, [row for row in rows if row[1] or row[2] or row[3] is not None])
+        await give_back_groups(
+            conn, [(domain_id, group, count) for domain_id, group, count in back if group is not None]
+        )
+
+    def _trace(self, fact: Message, task: TaskRow) -> None:
+        source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
+        traceparent: str = source.traceparent  # type: ignore[attr-defined]
+        if tracing.is_sampled(traceparent):
+            with tracing.use(traceparent):
+                log.info(
+                    "task_settled",
+                    task_id=task.task_id,
+                    attempt=task.attempt,
+                    fact=fact.DESCRIPTOR.name,
+                    status=task.status.value,
+                )

@@ -1,0 +1,49 @@
+"""Attempts: the history of every fetch and parse, one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from limpet.kit.pg import Conn, Record
+
+
+@dataclass(frozen=True)
+class Attempt:
+    task_id: int
+    attempt: int
+    phase: str
+    started_at: datetime | None
+    outcome: str
+    http_status: int | None = None
+    response_ms: int | None = None
+    proxy_id: int | None = None
+    page_key: str | None = None
+    error: str | None = None
+
+
+ADD_ATTEMPTS: Final = """
+    INSERT INTO attempts (task_id, attempt, phase, started_at, outcome, http_status, response_ms, proxy_id, page_key, error)
+    SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::timestamptz[], $5::text[], $6::smallint[], $7::int[],
+                         $8::bigint[], $9::text[], $10::text[])
+    ON CONFLICT (task_id, attempt, phase) DO NOTHING
+"""
+
+
+async def add_attempts(conn: Conn, attempts: Sequence[Attempt]) -> None:
+    """A repeated attempt adds nothing."""
+    if attempts:
+        columns = zip(*((getattr(row, name) for name in Attempt.__dataclass_fields__) for row in attempts), strict=True)
+        await conn.execute(ADD_ATTEMPTS, *(list(column) for column in columns))
+
+
+LIST_ATTEMPTS: Final = """
+    SELECT attempt, phase, started_at, ended_at, outcome, http_status, response_ms, proxy_id, page_key, error
+      FROM attempts WHERE task_id = $1 ORDER BY attempt, phase
+"""
+
+
+async def list_attempts(conn: Conn, task_id: int) -> list[Record]:
+    return await conn.fetch(LIST_ATTEMPTS, task_id)

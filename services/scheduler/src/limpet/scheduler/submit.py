@@ -1,0 +1,124 @@
+"""URLs become tasks: normalised, of a known domain, each one once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from limpet.kit.pg import Conn, Pool
+from limpet.scheduler.canonical import BadUrl, canonical
+from limpet.scheduler.metrics import TASKS_ADDED
+from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
+from limpet.scheduler.store.domains import lock_domains, wake_domains
+from limpet.scheduler.store.tasks import add_tasks, find_tasks, recrawl_tasks
+
+
+@dataclass(frozen=True)
+class NewTask:
+    domain_id: int
+    url: str
+    digest: bytes
+    priority: int = 5
+    scheduled_at: datetime | None = None
+    max_retries: int = 3
+    group_key: str | None = None
+    parser_name: str | None = None
+    is_recurring: bool = True
+    crawl_frequency: timedelta | None = None
+
+
+@dataclass
+class Admitted:
+    """What became of a list of tasks."""
+
+    created: dict[bytes, int] = field(default_factory=dict)
+    recrawled: dict[bytes, int] = field(default_factory=dict)
+    domains: dict[int, datetime] = field(default_factory=dict)
+    full: bool = False
+
+
+@dataclass(frozen=True)
+class Refusal:
+    index: int
+    url: str
+    field: str
+    message: str
+
+
+@dataclass
+class Submitted:
+    created: dict[bytes, int]
+    known: dict[bytes, int]
+    refused: list[Refusal]
+
+
+class UnknownBatch(LookupError):
+    """No batch has this name."""
+
+
+async def admit(conn: Conn, tasks: Sequence[NewTask], *, batch: Mapping[str, Any] | None, created_by: str) -> Admitted:
+    """Add unknown URLs, and start known ones anew when the batch asks for it. Domains and batch are locked by the caller."""
+    result = Admitted()
+    tasks = list({task.digest: task for task in tasks}.values())
+    if batch is not None and batch["max_pages"] is not None:
+        room = max(0, batch["max_pages"] - batch["pages"])
+        known = await find_tasks(conn, [task.digest for task in tasks])
+        fresh = [task for task in tasks if task.digest not in known]
+        result.full = len(fresh) >= room
+        tasks = fresh[:room] + ([task for task in tasks if task.digest in known] if batch["recrawl"] else [])
+    rows = (
+        await add_tasks(conn, tasks, batch_id=batch["batch_id"] if batch else None, created_by=created_by)
+        if tasks
+        else []
+    )
+    result.created = {row["url_hash"]: row["task_id"] for row in rows}
+    if batch is not None and batch["recrawl"] and len(rows) < len(tasks):
+        rest = [task.digest for task in tasks if task.digest not in result.created]
+        room = len(rest) if batch["max_pages"] is None else max(0, batch["max_pages"] - batch["pages"] - len(rows))
+        again = await recrawl_tasks(conn, rest, batch_id=batch["batch_id"], limit=room)
+        result.recrawled = {row["url_hash"]: row["task_id"] for row in again}
+        rows = [*rows, *again]
+    for row in rows:
+        due = result.domains.get(row["domain_id"], row["scheduled_at"])
+        result.domains[row["domain_id"]] = min(due, row["scheduled_at"])
+    if batch is not None and rows:
+        await count_pages(conn, batch["batch_id"], len(rows))
+    return result
+
+
+async def submit(
+    pool: Pool, wishes: Sequence[Mapping[str, Any]], *, batch: str | None, created_by: str = "api"
+) -> Submitted:
+    """All of it in one transaction: what is refused is named, what is accepted is kept, nothing is half-written."""
+    refused: list[Refusal] = []
+    wanted = []
+    for index, wish in enumerate(wishes):
+        try:
+            wanted.append((index, canonical(wish["url"]), wish))
+        except BadUrl as error:
+            refused.append(Refusal(index, wish["url"][:200], "url", str(error)))
+    async with pool.acquire() as conn, conn.transaction():
+        row = await get_batch(conn, batch) if batch is not None else None
+        if batch is not None and row is None:
+            raise UnknownBatch(batch)
+        domains = await lock_domains(conn, sorted({target.domain for _, target, _ in wanted}))
+        tasks = []
+        for index, target, wish in wanted:
+            domain_id = domains.get(target.domain)
+            if domain_id is None:
+                message = f"the domain {target.domain} is not known; create it with POST /api/admin/domains"
+                refused.append(Refusal(index, target.url, "url", message))
+                continue
+            options = {name: value for name, value in wish.items() if name != "url" and value is not None}
+            tasks.append(NewTask(domain_id, target.url, target.digest, **options))
+        locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
+        admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
+        if admitted.domains:
+            await wake_domains(conn, admitted.domains)
+        rest = [task.digest for task in tasks if task.digest not in admitted.created]
+        known = await find_tasks(conn, rest) if rest else {}
+    TASKS_ADDED.labels("api").inc(len(admitted.created))
+    refused.sort(key=lambda refusal: refusal.index)
+    return Submitted(admitted.created, known, refused)
