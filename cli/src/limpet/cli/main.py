@@ -1,0 +1,23 @@
+"""The `limpet` command."""
+
+from __future__ import annotations
+
+import typer
+
+from limpet.cli.crawl import crawl
+from limpet.cli.status import status
+from limpet.cli.up import up
+
+app = typer.Typer(
+    name="limpet",
+    help="A polite crawler: start it on this machine, crawl, look at it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+app.command()(up)
+app.command()(crawl)
+app.command()(status)
+
+if __name__ == "__main__":
+    app()
