@@ -1,0 +1,1 @@
+"""Limpet against Scrapy on one generated site, in one run."""

@@ -1,0 +1,54 @@
+"""Run Scrapy over the list from its own environment, made on demand, and measure it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.figures import Figures
+from bench.measure import Peak
+from bench.running import ROOT, started
+
+VENV = ROOT / ".venv-bench"
+LOCK = ROOT / "bench" / "requirements.lock"
+
+
+def install() -> None:
+    """Make the environment if it is not there or not of this lock."""
+    stamp, wanted = VENV / "lock.sha256", hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    print("Installing Scrapy into .venv-bench ...", flush=True)
+    pip = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True, timeout=120)
+    subprocess.run([*pip, "--require-hashes", "-r", str(LOCK)], check=True, timeout=600)
+    stamp.write_text(wanted)
+
+
+def startup_cpu(url: str, *, folder: Path, limit: float) -> float:
+    """What Scrapy takes before it does anything: a run over one URL."""
+    cpu, _, _, _ = _crawl([url], folder=folder, limit=limit)
+    return cpu
+
+
+def run(urls: list[str], *, folder: Path, limit: float, startup: float) -> Figures:
+    """The whole list. `fetched` is left to whoever asks the site."""
+    cpu, seconds, peak, items = _crawl(urls, folder=folder, limit=limit)
+    return Figures(
+        pages=len(urls), seconds=seconds, cpu=cpu - startup, startup_cpu=startup, peak_mib=peak, fetched=0, items=items
+    )
+
+
+def _crawl(urls: list[str], *, folder: Path, limit: float) -> tuple[float, float, float, int]:
+    listed, out = folder / "urls.txt", folder / "scrapy.jsonl"
+    listed.write_text("\n".join(urls))
+    command = [str(VENV / "bin" / "python"), str(ROOT / "bench" / "scrapy_list.py"), str(listed), str(out)]
+    with started(command, log=folder / "scrapy.log") as scrapy:
+        with Peak(scrapy.pid, mark=scrapy.mark) as peak:
+            cpu = scrapy.wait(seconds=limit)
+        seconds = float(json.loads(scrapy.output().splitlines()[-1])["seconds"])
+    with out.open() as items:
+        return cpu, seconds, peak.mib, sum(1 for _ in items)

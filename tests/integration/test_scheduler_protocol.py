@@ -1,0 +1,258 @@
+"""The protocol that loses nothing, step by step on a real database."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import pytest
+
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
+from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.contracts.events.v1.parse_pb2 import Link, PageParsed
+from limpet.kit.errors import Retryable
+from limpet.kit.pg import Pool
+from limpet.scheduler.discover import Discover
+from limpet.scheduler.politeness import slot_tolerance
+from limpet.scheduler.reclaim import Reclaim
+from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.settle import Settle
+from limpet.scheduler.store.batches import add_batch
+from limpet.scheduler.store.domains import add_domain
+from limpet.scheduler.store.permits import Permit, grant_permits
+from limpet.scheduler.submit import submit
+from tests.conftest import PoolFactory
+
+
+@pytest.fixture
+async def pool(pool_of: PoolFactory) -> Pool:
+    return await pool_of("limpet.scheduler")
+
+
+async def make_domain(pool: Pool, name: str = "shop.test", **values: Any) -> None:
+    settings = {
+        "name": name, "base_url": f"http://{name}/", "parser_name": "generic", "crawl_delay_seconds": 0.0,
+        "max_concurrent_requests": 100, "max_per_group": 5, "user_agent": "test", "proxy_policy": "none", "min_body_bytes": 0,
+        "default_crawl_frequency": timedelta(days=1), **values,
+    }  # fmt: skip
+    settings["slot_tolerance_seconds"] = slot_tolerance(settings["crawl_delay_seconds"])
+    async with pool.acquire() as conn:
+        assert await add_domain(conn, settings) is not None
+
+
+async def grant(pool: Pool, *, window: int = 1000, lead: float = 0.4, lease: float = 30.0) -> list[Permit]:
+    async with pool.acquire() as conn, conn.transaction():
+        return await grant_permits(
+            conn, window=window, per_domain=64, lead=timedelta(seconds=lead), domains=100, patience=timedelta(seconds=0),
+            timeout=timedelta(seconds=lease), margin=timedelta(seconds=0),
+        )  # fmt: skip
+
+
+def make_settle(pool: Pool) -> Settle:
+    policy = RetryPolicy(retry_base=60, block_base=30)
+    return Settle(pool, Discover(pool), policy, timedelta(seconds=60), freed=lambda: None, rng=Random(1))
+
+
+async def submit_pages(pool: Pool, count: int, *, host: str = "shop.test", **options: Any) -> None:
+    result = await submit(pool, [{"url": f"http://{host}/p/{n}", **options} for n in range(count)], batch=None)
+    assert len(result.created) == count
+
+
+async def status_of(pool: Pool, task_id: int) -> str:
+    return str(await pool.fetchval("SELECT status FROM crawl_tasks WHERE task_id = $1", task_id))
+
+
+async def in_flight(pool: Pool) -> tuple[int, int]:
+    """What the counter says and what the rows say."""
+    row = await pool.fetchrow("SELECT (SELECT sum(in_flight) FROM domains), (SELECT count(*) FROM permits)")
+    assert row is not None
+    return row[0], row[1]
+
+
+def page(permit: Permit) -> PageFetched:
+    return PageFetched(
+        task_id=permit.task_id, attempt=permit.attempt, url=permit.url, body_key="aa/bb", http_status=200
+    )
+
+
+async def test_a_page_goes_from_submit_to_completed(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (permit,) = await grant(pool)
+    settle = make_settle(pool)
+    assert await status_of(pool, permit.task_id) == "queued"
+    await settle.settle([page(permit)])
+    assert await status_of(pool, permit.task_id) == "queued_parse"
+    assert await in_flight(pool) == (0, 0)
+    await settle.settle([PageParsed(page=page(permit))])
+    assert await status_of(pool, permit.task_id) == "completed"
+    assert await pool.fetchval("SELECT count(*) FROM attempts") == 2
+
+
+async def test_a_parsed_page_completes_even_when_the_fetch_was_never_heard_of(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (permit,) = await grant(pool)
+    settle = make_settle(pool)
+    await settle.settle([PageParsed(page=page(permit))])
+    assert await status_of(pool, permit.task_id) == "completed"
+    assert await in_flight(pool) == (0, 0)
+    await settle.settle([page(permit)])
+    assert await status_of(pool, permit.task_id) == "completed"
+
+
+async def test_repeated_and_late_facts_change_nothing(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (first,) = await grant(pool)
+    settle = make_settle(pool)
+    failed = FetchFailed(
+        task_id=first.task_id, attempt=first.attempt, kind=FailureKind.FAILURE_KIND_NETWORK, error="reset"
+    )
+    await settle.settle([failed, failed])
+    await settle.settle([failed])
+    row = await pool.fetchrow("SELECT fetch_errors, status::text, scheduled_at - now() AS wait FROM crawl_tasks")
+    assert row is not None
+    assert row["fetch_errors"] == 1
+    assert timedelta(seconds=40) < row["wait"] < timedelta(seconds=80)
+    assert await in_flight(pool) == (0, 0)
+    await pool.execute("UPDATE crawl_tasks SET scheduled_at = now()")
+    await pool.execute("UPDATE domains SET ready_at = now()")
+    (second,) = await grant(pool)
+    assert second.attempt == first.attempt + 1
+    await settle.settle([failed])
+    assert await status_of(pool, first.task_id) == "queued"
+    assert await in_flight(pool) == (1, 1)
+
+
+async def test_a_good_page_of_an_expired_attempt_still_counts_and_its_successor_keeps_its_permit(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (first,) = await grant(pool, lease=0.0)
+    reclaim = Reclaim(pool, bus=None, parse_lease=timedelta(seconds=60), every=1, freed=lambda: None)  # type: ignore[arg-type]
+    await pool.execute("UPDATE permits SET lease_until = now() - interval '1 second'")
+    assert await reclaim.expire_permits() == 1
+    assert await status_of(pool, first.task_id) == "pending"
+    assert await in_flight(pool) == (0, 0)
+    (second,) = await grant(pool)
+    settle = make_settle(pool)
+    await settle.settle([page(first)])
+    assert await status_of(pool, first.task_id) == "queued_parse"
+    assert await in_flight(pool) == (1, 1)
+    await settle.settle([page(second)])
+    assert await in_flight(pool) == (0, 0)
+
+
+async def test_slots_are_apart_by_delay_and_tolerance(pool: Pool) -> None:
+    await make_domain(pool, crawl_delay_seconds=0.2)
+    await submit_pages(pool, 20)
+    permits = await grant(pool, lead=2.0) + await grant(pool, lead=4.0)
+    slots = [permit.slot_at for permit in permits]
+    gaps = [(late - early).total_seconds() for early, late in pairwise(slots)]
+    assert len(slots) > 15
+    assert min(gaps) >= 0.2 + slot_tolerance(0.2) - 1e-6
+    assert all((permit.start_by - permit.slot_at).total_seconds() <= slot_tolerance(0.2) + 1e-6 for permit in permits)
+
+
+async def test_many_schedulers_never_pass_the_limits(pool: Pool) -> None:
+    await make_domain(pool, max_concurrent_requests=7)
+    await submit_pages(pool, 40)
+    rounds = await asyncio.gather(*(grant(pool) for _ in range(12)))
+    permits = [permit for permits in rounds for permit in permits]
+    assert len(permits) == 7
+    assert len({permit.task_id for permit in permits}) == 7
+    assert await in_flight(pool) == (7, 7)
+
+
+async def test_a_group_never_passes_its_limit_and_does_not_hold_up_the_others(pool: Pool) -> None:
+    await make_domain(pool, max_per_group=2)
+    await submit(pool, [{"url": f"http://shop.test/a/{n}", "group_key": "a"} for n in range(10)], batch=None)
+    await submit(pool, [{"url": f"http://shop.test/b/{n}", "group_key": "b"} for n in range(10)], batch=None)
+    permits = [*await grant(pool), *await grant(pool)]
+    groups = sorted(permit.url.split("/")[3] for permit in permits)
+    assert groups == ["a", "a", "b", "b"]
+    settle = make_settle(pool)
+    await settle.settle([page(permit) for permit in permits if "/a/" in permit.url])
+    assert {permit.url.split("/")[3] for permit in await grant(pool)} == {"a"}
+
+
+async def test_a_block_cools_down_and_retry_after_holds_the_domain(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 3)
+    permits = await grant(pool, window=1)
+    blocked = PageRejected(
+        task_id=permits[0].task_id,
+        attempt=permits[0].attempt,
+        kind=RejectKind.REJECT_KIND_BLOCKED,
+        retry_after_seconds=5,
+    )
+    await make_settle(pool).settle([blocked])
+    assert await status_of(pool, permits[0].task_id) == "pending"
+    assert await grant(pool) == []
+    held = await pool.fetchval("SELECT held_until - now() FROM domains")
+    assert timedelta(seconds=4) < held <= timedelta(seconds=5)
+
+
+async def test_a_returned_order_costs_the_task_nothing_and_a_redirect_takes_a_new_slot(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (permit,) = await grant(pool)
+    settle = make_settle(pool)
+    late = FetchReturned(task_id=permit.task_id, attempt=permit.attempt, reason=ReturnReason.RETURN_REASON_LATE)
+    await settle.settle([late])
+    (again,) = await grant(pool)
+    moved = FetchReturned(
+        task_id=again.task_id,
+        attempt=again.attempt,
+        reason=ReturnReason.RETURN_REASON_REDIRECTED,
+        location="http://shop.test/new",
+    )
+    await settle.settle([moved])
+    (third,) = await grant(pool)
+    assert third.url == "http://shop.test/new"
+    assert await pool.fetchval("SELECT fetch_errors FROM crawl_tasks") == 0
+
+
+async def test_links_and_their_page_are_settled_together(pool: Pool) -> None:
+    await make_domain(pool)
+    async with pool.acquire() as conn:
+        await add_batch(conn, name="run", follow=True, recrawl=False, max_pages=3)
+    await submit(pool, [{"url": "http://shop.test/"}], batch="run")
+    (permit,) = await grant(pool)
+    links = [Link(url=f"http://shop.test/p/{n}") for n in range(10)] + [Link(url="http://other.test/")]
+    parsed = PageParsed(page=page(permit), links=links)
+    await make_settle(pool).settle([parsed, parsed])
+    assert await pool.fetchval("SELECT count(*) FROM crawl_tasks") == 3
+    assert len(await grant(pool)) == 2
+
+
+async def test_a_page_with_many_links_completes_only_when_every_part_was_taken(pool: Pool) -> None:
+    await make_domain(pool)
+    async with pool.acquire() as conn:
+        await add_batch(conn, name="run", follow=True, recrawl=False, max_pages=None)
+    await submit(pool, [{"url": "http://shop.test/"}], batch="run")
+    (permit,) = await grant(pool)
+    settle = make_settle(pool)
+    parsed = PageParsed(page=page(permit), link_parts=1)
+    with pytest.raises(Retryable):
+        await settle.settle([parsed])
+    assert await status_of(pool, permit.task_id) == "queued"
+    await pool.execute("INSERT INTO link_parts VALUES ($1, $2, 1)", permit.task_id, permit.attempt)
+    await settle.settle([parsed])
+    assert await status_of(pool, permit.task_id) == "completed"
+
+
+async def test_two_schedulers_settling_the_same_tasks_do_not_wait_for_each_other(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 50)
+    permits = await grant(pool)
+    first, second = make_settle(pool), make_settle(pool)
+    await asyncio.gather(
+        *(first.settle([page(permit) for permit in permits]) for _ in range(3)),
+        *(second.settle([PageParsed(page=page(permit)) for permit in reversed(permits)]) for _ in range(3)),
+    )
+    assert await pool.fetchval("SELECT count(*) FROM crawl_tasks WHERE status = 'completed'") == 50
+    assert await in_flight(pool) == (0, 0)
