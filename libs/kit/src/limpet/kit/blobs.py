@@ -1,9 +1,15 @@
-"""Bytes by content: compressed with zstd, named by their SHA-256, kept wherever the URL says."""
+"""Bytes in packs: each compressed with zstd, many in one object named by its SHA-256, kept wherever the URL says.
+
+An object for each page costs more than fetching the page; a pack costs a tenth of that, on a disk and in a bucket.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,18 +20,36 @@ from obstore.store import LocalStore, ObjectStore, from_url
 
 from limpet.kit.errors import Permanent, Retryable
 
+PACK_BYTES = 8 << 20
 MAX_SIZE = 256 << 20
+_KEY = re.compile(r"([0-9a-f]{2}/[0-9a-f]{62}\.pack)#([0-9]{1,12})\+([0-9]{1,12})")
 
 
 class BlobMissing(Permanent):
     """No bytes are kept under this key."""
 
 
+class BlobDamaged(Permanent):
+    """What is kept under this key is not what was put there."""
+
+
+@dataclass
+class _Pack:
+    """Frames one after the other, each of which can be read alone."""
+
+    frames: list[bytes] = field(default_factory=list)
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, frame: bytes) -> None:
+        self.frames.append(frame)
+        self.spans.append((self.size, len(frame)))
+        self.size += len(frame)
+
+
 class Blobs:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._pack = zstandard.ZstdCompressor(level=1)
-        self._unpack = zstandard.ZstdDecompressor()
 
     @classmethod
     def open(cls, url: str) -> Blobs:
@@ -38,32 +62,71 @@ class Blobs:
         return cls(from_url(url))
 
     async def put(self, body: bytes) -> str:
-        """Keep the bytes and return their key. The same bytes have the same key, whoever puts them."""
-        digest = hashlib.sha256(body).hexdigest()
-        key = f"{digest[:2]}/{digest[2:]}.zst"
-        try:
-            await obstore.put_async(self._store, key, self._pack.compress(body), use_multipart=False)
-        except BaseError as error:
-            raise Retryable(f"the page store did not take {key}: {error}") from error
-        return key
+        return (await self.put_many([body]))[0]
+
+    async def put_many(self, bodies: Sequence[bytes]) -> list[str]:
+        """Keep the bytes and return their keys, in order. The same bytes put together have the same keys."""
+        keys: list[str] = []
+        # Hashing and compressing let other threads run, so the event loop goes on meanwhile.
+        for name, data, spans in await asyncio.to_thread(_packed, bodies):
+            try:
+                await obstore.put_async(self._store, name, data, use_multipart=False)
+            except (BaseError, OSError) as error:
+                raise Retryable(f"the store did not take {name}: {error}") from error
+            keys += [f"{name}#{offset}+{length}" for offset, length in spans]
+        return keys
 
     async def get(self, key: str) -> bytes:
+        found = (await self.get_many([key]))[0]
+        if isinstance(found, Permanent):
+            raise found
+        return found
+
+    async def get_many(self, keys: Sequence[str]) -> list[bytes | Permanent]:
+        """In the order of the keys, one read a pack. A missing one is a value, so that it costs only its own page."""
+        found: list[bytes | Permanent] = [BlobMissing(f"{key!r} is not a key") for key in keys]
+        packs: dict[str, list[tuple[int, int, int]]] = {}
+        for place, key in enumerate(keys):
+            if match := _KEY.fullmatch(key):
+                packs.setdefault(match[1], []).append((place, int(match[2]), int(match[3])))
+        reads = await asyncio.gather(*(self._read(name, spans) for name, spans in packs.items()))
+        for spans, frames in zip(packs.values(), reads, strict=True):
+            for (place, _, _), frame in zip(spans, frames, strict=True):
+                found[place] = _unpacked(frame, keys[place]) if isinstance(frame, bytes) else frame
+        return found
+
+    async def _read(self, name: str, spans: Sequence[tuple[int, int, int]]) -> Sequence[bytes | Permanent]:
+        starts = [offset for _, offset, _ in spans]
+        ends = [offset + length for _, offset, length in spans]
         try:
-            found = await obstore.get_async(self._store, key)
-            packed = await found.bytes_async()
-        except (NotFoundError, FileNotFoundError) as error:
-            raise BlobMissing(f"nothing is stored under {key}") from error
-        except BaseError as error:
-            raise Retryable(f"the page store did not answer for {key}: {error}") from error
-        return self._unpack.decompress(bytes(packed), max_output_size=MAX_SIZE)
+            parts = await obstore.get_ranges_async(self._store, name, starts=starts, ends=ends)
+        except (NotFoundError, FileNotFoundError):
+            return [BlobMissing(f"nothing is stored under {name}")] * len(spans)
+        except (BaseError, OSError) as error:
+            raise Retryable(f"the store did not answer for {name}: {error}") from error
+        return [bytes(part) for part in parts]
 
-    async def get_many(self, keys: list[str]) -> list[bytes | Permanent]:
-        """In the order of the keys; a missing one is a value, so that it costs only its own page."""
 
-        async def one(key: str) -> bytes | Permanent:
-            try:
-                return await self.get(key)
-            except Permanent as error:
-                return error
+def _packed(bodies: Sequence[bytes]) -> list[tuple[str, bytes, list[tuple[int, int]]]]:
+    compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
+    packs = [_Pack()]
+    for body in bodies:
+        frame = compress(body)
+        if packs[-1].frames and packs[-1].size + len(frame) > PACK_BYTES:
+            packs.append(_Pack())
+        packs[-1].add(frame)
+    made = []
+    for pack in packs:
+        data = b"".join(pack.frames)
+        digest = hashlib.sha256(data).hexdigest()
+        made.append((f"{digest[:2]}/{digest[2:]}.pack", data, pack.spans))
+    return made if bodies else []
 
-        return list(await asyncio.gather(*(one(key) for key in keys)))
+
+def _unpacked(frame: bytes, key: str) -> bytes | Permanent:
+    try:
+        if zstandard.frame_content_size(frame) > MAX_SIZE:
+            return BlobDamaged(f"{key} claims to be larger than {MAX_SIZE} bytes")
+        return zstandard.ZstdDecompressor().decompress(frame, max_output_size=MAX_SIZE)
+    except zstandard.ZstdError as error:
+        return BlobDamaged(f"{key}: {error}")

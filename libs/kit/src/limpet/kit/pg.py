@@ -26,8 +26,17 @@ LOST = (
     asyncpg.InternalClientError,
     TimeoutError,
 )
+# What a transaction raises that ran into another one: nothing was written, and the same again can succeed.
+COLLIDED = (asyncpg.DeadlockDetectedError, asyncpg.SerializationError, asyncpg.LockNotAvailableError)
 
 log = structlog.get_logger()
+
+
+class _Plain(asyncpg.Connection):
+    """Nothing of ours outlives a transaction on a connection, so there is nothing to reset between two uses."""
+
+    def get_reset_query(self) -> str:
+        return ""
 
 
 @asynccontextmanager
@@ -50,6 +59,7 @@ async def _connect(dsn: str, *, size: int, readiness: Readiness | None) -> Pool:
         try:
             pool = await asyncpg.create_pool(
                 dsn,
+                connection_class=_Plain,
                 min_size=1,
                 max_size=size,
                 command_timeout=60,

@@ -1,15 +1,18 @@
-"""Keep answers: the body in the page store, the row with others of the same moment in one statement."""
+"""Keep answers: those of the same moment share one pack in the page store and one statement for their rows."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
+from typing import TypeAlias
 
 import structlog
 
 from limpet.fetcher.gather import Gather
-from limpet.fetcher.store import responses
+from limpet.fetcher.store import bodies, responses
 from limpet.fetcher.store.responses import Response
 from limpet.kit.backoff import delay
 from limpet.kit.blobs import Blobs
@@ -19,31 +22,43 @@ from limpet.kit.pg import LOST, Pool
 log = structlog.get_logger()
 
 LINGER = 0.01
+MOST = 64
 TRIES = 6
+# A row, and the body of a page that is worth keeping.
+Answer: TypeAlias = tuple[Response, bytes | None]
 
 
 class Archive:
     def __init__(self, pool: Pool, blobs: Blobs) -> None:
         self._pool = pool
         self._blobs = blobs
-        self._rows: Gather[Response, None] = Gather(self._write, linger=LINGER, most=200)
+        self._answers: Gather[Answer, str] = Gather(self._keep, linger=LINGER, most=MOST)
 
-    async def keep_body(self, body: bytes) -> str:
-        return await self._blobs.put(body)
+    async def keep(self, response: Response, body: bytes | None) -> str:
+        """Returns the body's key when body and row are kept; nothing for an answer without a body worth keeping."""
+        return await self._answers.add((response, body))
 
-    async def keep(self, response: Response) -> None:
-        """Returns when the row is written."""
-        await self._rows.add(response)
-
-    async def _write(self, rows: Sequence[Response]) -> Sequence[None]:
+    async def _keep(self, answers: Sequence[Answer]) -> Sequence[str]:
         """A database that is away for a few seconds must not cost the pages that are in hand."""
         for attempt in range(1, TRIES + 1):
             try:
-                async with self._pool.acquire(timeout=10) as conn:
-                    await responses.add(conn, rows)
-                return [None] * len(rows)
+                return await self._write(answers)
             except LOST as error:
-                log.warning("responses_not_kept", rows=len(rows), attempt=attempt, error=repr(error))
+                log.warning("answers_not_kept", count=len(answers), attempt=attempt, error=repr(error))
                 lost = error
             await asyncio.sleep(delay(attempt, base=0.1, cap=2, rng=Random()))
         raise Retryable("the database did not take the rows of answers") from lost
+
+    async def _write(self, answers: Sequence[Answer]) -> list[str]:
+        digests = [hashlib.sha256(body).digest() if body is not None else b"" for _, body in answers]
+        found = {digest: body for digest, (_, body) in zip(digests, answers, strict=True) if body is not None}
+        async with self._pool.acquire(timeout=10) as conn:
+            known = await bodies.find(conn, list(found)) if found else {}
+        fresh = {digest: body for digest, body in found.items() if digest not in known}
+        kept = dict(zip(fresh, await self._blobs.put_many(list(fresh.values())), strict=True))
+        keys = [known.get(digest) or kept.get(digest, "") for digest in digests]
+        rows = [replace(row, body_key=key) for (row, _), key in zip(answers, keys, strict=True)]
+        async with self._pool.acquire(timeout=10) as conn, conn.transaction():
+            await bodies.add(conn, [(digest, key, len(fresh[digest])) for digest, key in kept.items()])
+            await responses.add(conn, rows)
+        return keys

@@ -105,7 +105,8 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
     )
 
 
-def row(order: FetchRequested, made: Try, page: Page, judged: Judgement, *, body_key: str) -> Response:
+def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Response:
+    """Without the body's key, which is known when the body is kept."""
     name, reason = "fetched", ""
     if isinstance(judged, Moved):
         name, reason = "redirected", judged.location
@@ -121,7 +122,7 @@ def row(order: FetchRequested, made: Try, page: Page, judged: Judgement, *, body
         http_status=page.status,
         content_type=page.content_type,
         size_bytes=len(page.body),
-        body_key=body_key,
+        body_key="",
         response_ms=made.response_ms,
         verdict=name,
         reason=reason,

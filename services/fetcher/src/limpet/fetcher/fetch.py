@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, OrderKind, ProxyPolicy, ReturnReason
+from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, FetchStarted, OrderKind, ProxyPolicy, ReturnReason
 from limpet.contracts.proxy.v1.proxy_service_pb2 import Grant, Outcome
 from limpet.fetcher import facts, redirect
 from limpet.fetcher.archive import Archive
@@ -18,7 +18,6 @@ from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, SE
 from limpet.fetcher.orders import LATE, wait_of
 from limpet.fetcher.proxies import NoProxy, Proxies
 from limpet.fetcher.slots import Slots
-from limpet.fetcher.started import Started
 from limpet.fetcher.validate import Failure, retry_after_seconds, verdict
 from limpet.fetcher.web import Page, Via, Web
 from limpet.kit import tracing
@@ -26,6 +25,7 @@ from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus
 from limpet.kit.clock import to_seconds
 from limpet.kit.delivery import Delivery
+from limpet.kit.underway import Underway
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ class Fetch:
     web: Web
     proxies: Proxies
     archive: Archive
-    started: Started
+    underway: Underway[FetchStarted]
     pulse: Pulse
 
     async def on_fetch_requested(self, delivery: Delivery) -> None:
@@ -109,7 +109,7 @@ class Fetch:
         seconds = max(0.001, to_seconds(order.give_up_time) - now - error)
         via = None if grant is None else Via(grant.protocol, grant.host, grant.port, grant.username, grant.password)
         begun = time.monotonic()
-        with self.started.running(order.task_id, order.attempt):
+        with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
             answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via)
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
@@ -129,11 +129,10 @@ class Fetch:
         """The body of a good page and the row of any answer are kept before the fact goes out."""
         if isinstance(answer, Failure):
             return facts.settled(order, made, None, judged)
-        key = ""
-        if judged is None:
-            key = await self.archive.keep_body(answer.body)
+        good = judged is None
+        key = await self.archive.keep(facts.row(order, made, answer, judged), answer.body if good else None)
+        if good:
             BODY_BYTES.inc(len(answer.body))
-        await self.archive.keep(facts.row(order, made, answer, judged, body_key=key))
         return facts.settled(order, made, answer, judged, body_key=key)
 
     def _count(self, order: FetchRequested, fact: Fact) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from limpet.contracts.events.v1.fetch_pb2 import FetchStarted
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.clocksync import ClockSync
@@ -10,7 +11,6 @@ from limpet.fetcher.guard import Guard, networks_of
 from limpet.fetcher.proxies import Proxies
 from limpet.fetcher.settings import Settings
 from limpet.fetcher.slots import Slots
-from limpet.fetcher.started import Started
 from limpet.fetcher.web import open_web
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
@@ -23,6 +23,7 @@ from limpet.kit.rpc import open_channel
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
+from limpet.kit.underway import Underway
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
@@ -37,7 +38,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         await migrate(dsn, "limpet.fetcher")
         slots = Slots(settings.concurrency)
         clock = ClockSync(bus, readiness=readiness)
-        started = Started(bus)
+        underway = Underway(bus, FetchStarted)
         proxies = Proxies(ProxyServiceStub(channel), holder=settings.worker_id)
         pulse = Pulse(bus, service="fetcher", worker_id=settings.worker_id, capacity=settings.concurrency)
         pulse.in_hand = lambda: slots.in_hand
@@ -48,7 +49,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             web=web,
             proxies=proxies,
             archive=Archive(pool, Blobs.open(settings.page_store)),
-            started=started,
+            underway=underway,
             pulse=pulse,
         )
         await clock.burst()
@@ -63,7 +64,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             watch=watch_pool(pool, readiness),
             pulse=pulse.run(),
             clock=clock.run(),
-            started=started.run(),
+            underway=underway.run(),
             high=bus.consume(FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
             normal=bus.consume(FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
         )

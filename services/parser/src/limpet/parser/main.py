@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
@@ -14,6 +15,7 @@ from limpet.kit.rest import make_app, serve_rest
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import PARSER
+from limpet.kit.underway import Underway
 from limpet.parser.api import items_router
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
@@ -29,7 +31,8 @@ async def main(settings: Settings, readiness: Readiness) -> None:
     ):
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
-        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse)
+        underway = Underway(bus, ParseStarted)
+        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse, underway=underway)
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
         app = make_app("Limpet parser", keys)
@@ -39,6 +42,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             drain=lambda: intake.drain(settings.drain_seconds),
             watch=watch_pool(pool, readiness),
             pulse=pulse.run(),
+            underway=underway.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )

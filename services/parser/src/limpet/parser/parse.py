@@ -13,16 +13,16 @@ import structlog
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from limpet.contracts.events.v1.batch_pb2 import Batch
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
 from limpet.kit.delivery import Delivery
-from limpet.kit.errors import Retryable
+from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
 from limpet.kit.tracing import is_sampled, use
+from limpet.kit.underway import Underway
 from limpet.parser import metrics
 from limpet.parser.links import split
 from limpet.parser.reading import Reading, Unread, read_page
@@ -37,7 +37,7 @@ _CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_UNSPECIFIED)
 
 
 class Bodies(Protocol):
-    def get(self, key: str) -> Awaitable[bytes]: ...
+    def get_many(self, keys: Sequence[str]) -> Awaitable[Sequence[bytes | Permanent]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class Parse:
     bus: Bus
     bodies: Bodies
     pulse: Pulse
+    underway: Underway[ParseStarted]
 
     async def on_delivery(self, delivery: Delivery) -> None:
         """A message holds many records of one kind; the subject says which."""
@@ -70,28 +71,21 @@ class Parse:
         pages = [page for page in pages if page.kind in _CONTENT]
         if not pages:
             return
-        await self._say_started(pages)
         outcomes: list[Outcome] = []
-        for start in range(0, len(pages), READ_AT_ONCE):
-            outcomes += await self._parse(pages[start : start + READ_AT_ONCE])
-        await self._store(outcomes)
+        with self.underway.running([ParseStarted(task_id=page.task_id, attempt=page.attempt) for page in pages]):
+            for start in range(0, len(pages), READ_AT_ONCE):
+                outcomes += await self._parse(pages[start : start + READ_AT_ONCE])
+            await self._store(outcomes)
         await asyncio.gather(*(self._announce(outcome) for outcome in outcomes))
         self._count(outcomes)
 
-    async def _say_started(self, pages: Sequence[PageFetched]) -> None:
-        records = [ParseStarted(task_id=page.task_id, attempt=page.attempt).SerializeToString() for page in pages]
-        if self.bus.client.is_connected:
-            await self.bus.client.publish(subject_of(ParseStarted), Batch(records=records).SerializeToString())
-
     async def _parse(self, pages: Sequence[PageFetched]) -> list[Outcome]:
-        bodies = await asyncio.gather(*(self.bodies.get(page.body_key) for page in pages), return_exceptions=True)
+        # When the page store is away this raises: the message comes again, and no task pays for it.
+        bodies = await self.bodies.get_many([page.body_key for page in pages])
         outcomes: list[Outcome] = []
         for page, body in zip(pages, bodies, strict=True):
-            if isinstance(body, Retryable):
-                # The page store is away: the message comes again, and no task pays for it.
-                raise body
             started_at, begun = time.time(), time.perf_counter()
-            if isinstance(body, BaseException):
+            if isinstance(body, Permanent):
                 result: Reading | Unread = Unread(f"{type(body).__name__}: {body}"[:500])
             else:
                 result = read_page(page, body)

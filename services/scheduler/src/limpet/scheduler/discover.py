@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered
 from limpet.kit.delivery import Delivery
-from limpet.kit.pg import Conn, Pool
+from limpet.kit.errors import Retryable
+from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.metrics import TASKS_ADDED
 from limpet.scheduler.store.batches import lock_batches
@@ -38,14 +39,20 @@ class Discover:
 
     async def on_links_discovered(self, delivery: Delivery) -> None:
         for part in delivery.records(LinksDiscovered):
-            async with self.pool.acquire() as conn, conn.transaction():
-                task = (await lock_tasks(conn, [part.task_id])).get(part.task_id)
-                if task is None or not task.is_current(part.attempt):
-                    continue
-                found = [Found(task.domain_id, task.batch_id, [link.url for link in part.links])]
-                admitted = await self.add(conn, found) if task.batch_id is not None else []
-                await add_link_part(conn, task_id=part.task_id, attempt=part.attempt, part=part.part)
-            self.remember(admitted)
+            try:
+                await self._take(part)
+            except COLLIDED as error:
+                raise Retryable(f"adding links collided: {error}") from error
+
+    async def _take(self, part: LinksDiscovered) -> None:
+        async with self.pool.acquire() as conn, conn.transaction():
+            task = (await lock_tasks(conn, [part.task_id])).get(part.task_id)
+            if task is None or not task.is_current(part.attempt):
+                return
+            found = [Found(task.domain_id, task.batch_id, [link.url for link in part.links])]
+            admitted = await self.add(conn, found) if task.batch_id is not None else []
+            await add_link_part(conn, task_id=part.task_id, attempt=part.attempt, part=part.part)
+        self.remember(admitted)
 
     async def add(self, conn: Conn, found: Sequence[Found]) -> list[tuple[int, bytes]]:
         """Inside the caller's transaction: the page's task and its links are settled together, so no link is lost."""

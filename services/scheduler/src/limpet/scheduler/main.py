@@ -42,6 +42,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         pace = Pace(
             lead=timedelta(seconds=settings.dispatch_lead_seconds),
             tick=settings.dispatch_tick_seconds,
+            breath=settings.dispatch_breath_seconds,
             per_domain=settings.dispatch_per_domain,
             domains=settings.dispatch_domains,
             patience=timedelta(seconds=settings.order_patience_seconds),

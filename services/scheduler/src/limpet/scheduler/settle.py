@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
-import asyncpg
 import structlog
 from google.protobuf.message import Message
 
@@ -20,7 +19,7 @@ from limpet.kit import tracing
 from limpet.kit.bus import subject_of
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent, Retryable
-from limpet.kit.pg import Conn, Pool
+from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.discover import Discover, Found
 from limpet.scheduler.history import attempts_of
 from limpet.scheduler.lifecycle import Status
@@ -64,7 +63,7 @@ class Settle:
         started = time.monotonic()
         try:
             await self.settle(facts)
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as error:
+        except COLLIDED as error:
             raise Retryable(f"settling collided: {error}") from error
         SETTLE_SECONDS.observe(time.monotonic() - started)
         self.freed()

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from random import Random
+from typing import Any, TypeAlias
 
-from limpet.kit.pg import Conn, Pool
-from limpet.scheduler.canonical import BadUrl, canonical
+from limpet.kit.backoff import delay
+from limpet.kit.errors import Retryable
+from limpet.kit.pg import COLLIDED, Conn, Pool
+from limpet.scheduler.canonical import BadUrl, Canonical, canonical
 from limpet.scheduler.metrics import TASKS_ADDED
 from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
 from limpet.scheduler.store.domains import lock_domains, wake_domains
 from limpet.scheduler.store.tasks import add_tasks, find_tasks, recrawl_tasks
+
+TRIES = 8
+# Place in the list, what the URL is, and what was asked for it.
+Wanted: TypeAlias = tuple[int, Canonical, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -93,32 +101,44 @@ async def submit(
 ) -> Submitted:
     """All of it in one transaction: what is refused is named, what is accepted is kept, nothing is half-written."""
     refused: list[Refusal] = []
-    wanted = []
+    wanted: list[Wanted] = []
     for index, wish in enumerate(wishes):
         try:
             wanted.append((index, canonical(wish["url"]), wish))
         except BadUrl as error:
             refused.append(Refusal(index, wish["url"][:200], "url", str(error)))
-    async with pool.acquire() as conn, conn.transaction():
-        row = await get_batch(conn, batch) if batch is not None else None
-        if batch is not None and row is None:
-            raise UnknownBatch(batch)
-        domains = await lock_domains(conn, sorted({target.domain for _, target, _ in wanted}))
-        tasks = []
-        for index, target, wish in wanted:
-            domain_id = domains.get(target.domain)
-            if domain_id is None:
-                message = f"the domain {target.domain} is not known; create it with POST /api/admin/domains"
-                refused.append(Refusal(index, target.url, "url", message))
-                continue
-            options = {name: value for name, value in wish.items() if name != "url" and value is not None}
-            tasks.append(NewTask(domain_id, target.url, target.digest, **options))
-        locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
-        admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
-        if admitted.domains:
-            await wake_domains(conn, admitted.domains)
-        rest = [task.digest for task in tasks if task.digest not in admitted.created]
-        known = await find_tasks(conn, rest) if rest else {}
-    TASKS_ADDED.labels("api").inc(len(admitted.created))
-    refused.sort(key=lambda refusal: refusal.index)
+    for attempt in range(1, TRIES + 1):
+        try:
+            async with pool.acquire() as conn, conn.transaction():
+                result = await _take(conn, wanted, batch=batch, created_by=created_by)
+            break
+        except COLLIDED as error:
+            if attempt == TRIES:
+                raise Retryable("some of these URLs are being settled at this moment; submit them again") from error
+            await asyncio.sleep(delay(attempt, base=0.05, cap=1, rng=Random()))
+    TASKS_ADDED.labels("api").inc(len(result.created))
+    result.refused = sorted([*refused, *result.refused], key=lambda refusal: refusal.index)
+    return result
+
+
+async def _take(conn: Conn, wanted: Sequence[Wanted], *, batch: str | None, created_by: str) -> Submitted:
+    row = await get_batch(conn, batch) if batch is not None else None
+    if batch is not None and row is None:
+        raise UnknownBatch(batch)
+    domains = await lock_domains(conn, sorted({target.domain for _, target, _ in wanted}))
+    tasks, refused = [], []
+    for index, target, wish in wanted:
+        domain_id = domains.get(target.domain)
+        if domain_id is None:
+            message = f"the domain {target.domain} is not known; create it with POST /api/admin/domains"
+            refused.append(Refusal(index, target.url, "url", message))
+            continue
+        options = {name: value for name, value in wish.items() if name != "url" and value is not None}
+        tasks.append(NewTask(domain_id, target.url, target.digest, **options))
+    locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
+    admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
+    if admitted.domains:
+        await wake_domains(conn, admitted.domains)
+    rest = [task.digest for task in tasks if task.digest not in admitted.created]
+    known = await find_tasks(conn, rest) if rest else {}
     return Submitted(admitted.created, known, refused)

@@ -18,3 +18,11 @@ CREATE TABLE http_responses (
 );
 
 CREATE INDEX http_responses_by_age ON http_responses USING brin (fetched_at);
+
+-- Every body that is kept, by its SHA-256: the same bytes are stored once, whoever fetched them.
+CREATE TABLE bodies (
+    digest bytea PRIMARY KEY CONSTRAINT digest_is_sha256 CHECK (octet_length(digest) = 32),
+    body_key text NOT NULL,
+    size_bytes integer NOT NULL,
+    stored_at timestamptz NOT NULL DEFAULT now()
+);

@@ -26,7 +26,7 @@ def task_view(row: Record) -> dict[str, Any]:
     page = PageFetched.FromString(row["page_fact"]).body_key if row["page_fact"] else None
     return {
         **{name: row[name] for name in TASK_FIELDS},
-        "status": row["state"],
+        "status": row["status"],
         "page_key": page,
         "trace_id": row["trace_id"].hex,
     }

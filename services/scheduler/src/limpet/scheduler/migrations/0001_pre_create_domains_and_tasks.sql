@@ -1,7 +1,3 @@
-CREATE TYPE task_status AS ENUM (
-    'pending', 'queued', 'crawling', 'downloaded', 'queued_parse', 'parsing', 'completed', 'failed', 'paused', 'cancelled'
-);
-
 CREATE TABLE domains (
     domain_id               bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name                    text NOT NULL UNIQUE,
@@ -57,7 +53,7 @@ CREATE TABLE crawl_tasks (
     domain_id         bigint NOT NULL REFERENCES domains,
     url               text NOT NULL,
     url_hash          bytea NOT NULL UNIQUE,
-    status            task_status NOT NULL DEFAULT 'pending',
+    status            text NOT NULL DEFAULT 'pending',
     priority          smallint NOT NULL DEFAULT 5,
     scheduled_at      timestamptz NOT NULL DEFAULT now(),
     started_at        timestamptz,
@@ -92,6 +88,9 @@ CREATE TABLE crawl_tasks (
     created_at        timestamptz NOT NULL DEFAULT now(),
     updated_at        timestamptz NOT NULL DEFAULT now(),
     created_by        text NOT NULL DEFAULT 'api',
+    -- Text, not an enum: drivers look an enum up on every new connection.
+    CONSTRAINT known_status CHECK (status IN ('pending', 'queued', 'crawling', 'downloaded', 'queued_parse', 'parsing',
+                                              'completed', 'failed', 'paused', 'cancelled')),
     CONSTRAINT hash_is_sha256 CHECK (octet_length(url_hash) = 32),
     CONSTRAINT priority_in_range CHECK (priority BETWEEN 1 AND 10)
 ) WITH (fillfactor = 80);

@@ -29,7 +29,7 @@ async def get_batch(conn: Conn, name: str) -> Record | None:
 
 
 COUNT_BATCH: Final = """
-    SELECT status::text AS status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 GROUP BY status
+    SELECT status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 GROUP BY status
 """
 
 

@@ -32,8 +32,16 @@ class Permit:
     give_up_at: datetime
 
 
-# Domains are taken by ready_at, a bounded number of tasks from each, and round robin between them when the window is small.
-# Slots are delay + tolerance apart; without a delay a request may start at any time before the order is stale.
+# Locked by a statement of its own: the next one sees what everybody committed before, group counters included.
+LOCK_READY: Final = """
+    SELECT domain_id FROM domains
+     WHERE is_active AND in_flight < max_concurrent_requests AND ready_at <= clock_timestamp() + $1::interval
+     ORDER BY ready_at LIMIT $2
+       FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+
+# A bounded number of tasks from each domain, and round robin between them when the window is small. Slots are delay + tolerance apart; without a delay a request may start at any time before the order is stale.
 GRANT_PERMITS: Final = """
     WITH clock AS MATERIALIZED (
         SELECT clock_timestamp() AS now, greatest(0, $1::int - (SELECT count(*) FROM permits)) AS window_free
@@ -52,10 +60,7 @@ GRANT_PERMITS: Final = """
                         ELSE $2::int END
                ) AS room
           FROM domains d, clock
-         WHERE d.is_active AND d.in_flight < d.max_concurrent_requests
-           AND d.ready_at <= clock_timestamp() + $3::interval AND clock.window_free > 0
-         ORDER BY d.ready_at LIMIT $4
-           FOR NO KEY UPDATE OF d SKIP LOCKED
+         WHERE d.domain_id = ANY($4::bigint[]) AND clock.window_free > 0
     ), due AS (
         SELECT room.domain_id, found.task_id, found.priority, found.scheduled_at, found.group_key,
                row_number() OVER (PARTITION BY room.domain_id ORDER BY found.priority, found.scheduled_at, found.task_id) AS turn,
@@ -149,7 +154,10 @@ async def grant_permits(
     margin: object,
 ) -> list[Permit]:
     """Take due tasks of ready domains. Two schedulers never grant the same slot. Call inside a transaction."""
-    rows = await conn.fetch(GRANT_PERMITS, window, per_domain, lead, domains, patience, timeout, margin)
+    ready = [row["domain_id"] for row in await conn.fetch(LOCK_READY, lead, domains)]
+    if not ready:
+        return []
+    rows = await conn.fetch(GRANT_PERMITS, window, per_domain, lead, ready, patience, timeout, margin)
     touched = {row["domain_id"] for row in rows}
     if touched:
         served = {row["domain_id"] for row in rows if row["task_id"] is not None}

@@ -11,7 +11,7 @@ from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL, TRANSITIONS, Statu
 from limpet.scheduler.outcome import TaskRow
 
 LOCK_TASKS: Final = """
-    SELECT t.task_id, t.domain_id, t.status::text AS status, t.attempt, t.crawl_base, t.fetch_errors, t.blocks, t.parse_errors,
+    SELECT t.task_id, t.domain_id, t.status, t.attempt, t.crawl_base, t.fetch_errors, t.blocks, t.parse_errors,
            t.redirects, t.max_retries, t.batch_id
       FROM crawl_tasks t
      WHERE t.task_id = ANY($1::bigint[]) ORDER BY t.task_id FOR NO KEY UPDATE
@@ -27,7 +27,7 @@ async def lock_tasks(conn: Conn, task_ids: Sequence[int]) -> dict[int, TaskRow]:
 # Compare and set: only from the status and the attempt that the decision was made on.
 CHANGE_TASKS: Final = """
     UPDATE crawl_tasks t
-       SET status = c.target::task_status,
+       SET status = c.target,
            scheduled_at = CASE WHEN c.target = 'pending' THEN now() + make_interval(secs => c.wait) ELSE t.scheduled_at END,
            completed_at = CASE WHEN c.target IN ('completed', 'failed') THEN now() END,
            parse_lease_until = CASE c.target WHEN 'queued_parse' THEN now() + $15::interval WHEN 'downloaded' THEN now() END,
@@ -39,7 +39,7 @@ CHANGE_TASKS: Final = """
                   $9::smallint[], $10::text[], $11::text[], $12::bytea[], $13::smallint[], $14::int[], $16::bigint[])
            AS c(task_id, source, attempt, target, wait, fetch_errors, blocks, parse_errors, redirects, error, moved_to, page_fact,
                 http_status, response_ms, proxy_id)
-     WHERE t.task_id = c.task_id AND t.status = c.source::task_status AND t.attempt = c.attempt
+     WHERE t.task_id = c.task_id AND t.status = c.source AND t.attempt = c.attempt
 """
 
 
@@ -93,12 +93,12 @@ async def mark_parsing(conn: Conn, started: Sequence[tuple[int, int]]) -> None:
 
 EXPIRE_FETCHES: Final = """
     UPDATE crawl_tasks t
-       SET status = CASE WHEN t.fetch_losses >= $4 THEN 'failed' ELSE 'pending' END::task_status,
+       SET status = CASE WHEN t.fetch_losses >= $4 THEN 'failed' ELSE 'pending' END,
            fetch_losses = t.fetch_losses + 1, scheduled_at = now(), updated_at = now(),
            completed_at = CASE WHEN t.fetch_losses >= $4 THEN now() END,
            error_message = CASE WHEN t.fetch_losses >= $4 THEN 'no fetcher reported before its permit expired, too often' ELSE t.error_message END
       FROM unnest($1::bigint[], $2::int[]) AS lost(task_id, attempt)
-     WHERE t.task_id = lost.task_id AND t.attempt = lost.attempt AND t.status = ANY($3::task_status[])
+     WHERE t.task_id = lost.task_id AND t.attempt = lost.attempt AND t.status = ANY($3::text[])
     RETURNING t.domain_id
 """
 
@@ -117,15 +117,15 @@ ASK_PARSES: Final = """
            FOR NO KEY UPDATE SKIP LOCKED
     )
     UPDATE crawl_tasks t
-       SET status = CASE WHEN t.parse_losses >= $4 THEN 'failed' ELSE 'queued_parse' END::task_status,
+       SET status = CASE WHEN t.parse_losses >= $4 THEN 'failed' ELSE 'queued_parse' END,
            parse_losses = t.parse_losses + CASE WHEN t.status = 'downloaded' THEN 0 ELSE 1 END,
            parse_lease_until = CASE WHEN t.parse_losses >= $4 THEN NULL ELSE now() + $2::interval END,
            completed_at = CASE WHEN t.parse_losses >= $4 THEN now() END,
            error_message = CASE WHEN t.parse_losses >= $4 THEN 'no parser reported before its lease expired, too often' ELSE t.error_message END,
            updated_at = now()
       FROM late
-     WHERE t.task_id = late.task_id AND t.status = ANY($3::task_status[])
-    RETURNING t.status::text AS status, t.page_fact
+     WHERE t.task_id = late.task_id AND t.status = ANY($3::text[])
+    RETURNING t.status, t.page_fact
 """
 
 
@@ -173,8 +173,8 @@ async def add_tasks(conn: Conn, tasks: Sequence[Any], *, batch_id: int | None, c
 RECRAWL_TASKS: Final = """
     WITH known AS (
         SELECT task_id FROM crawl_tasks
-         WHERE url_hash = ANY($1::bytea[]) AND batch_id IS DISTINCT FROM $2 AND status = ANY($3::task_status[])
-         ORDER BY task_id LIMIT $4 FOR NO KEY UPDATE SKIP LOCKED
+         WHERE url_hash = ANY($1::bytea[]) AND batch_id IS DISTINCT FROM $2 AND status = ANY($3::text[])
+         ORDER BY task_id LIMIT $4 FOR NO KEY UPDATE NOWAIT
     )
     UPDATE crawl_tasks t
        SET status = 'pending', batch_id = $2, crawl_base = t.attempt, scheduled_at = now(), completed_at = NULL, started_at = NULL,
@@ -187,7 +187,10 @@ RECRAWL_TASKS: Final = """
 
 
 async def recrawl_tasks(conn: Conn, digests: Sequence[bytes], *, batch_id: int, limit: int) -> list[Record]:
-    """Start a new crawl of known URLs that ended earlier, as part of this batch."""
+    """Start a new crawl of known URLs that ended earlier, as part of this batch.
+
+    Domains are locked already, which elsewhere come after tasks: so this never waits, and raises where it would have to.
+    """
     return await conn.fetch(RECRAWL_TASKS, list(digests), batch_id, [status.value for status in TERMINAL], limit)
 
 
@@ -201,7 +204,7 @@ async def find_tasks(conn: Conn, digests: Sequence[bytes]) -> dict[bytes, int]:
 
 
 GET_TASK: Final = """
-    SELECT t.*, t.status::text AS state, d.name AS domain, b.name AS batch
+    SELECT t.*, d.name AS domain, b.name AS batch
       FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id = $1
 """
@@ -212,10 +215,10 @@ async def get_task(conn: Conn, task_id: int) -> Record | None:
 
 
 LIST_TASKS: Final = """
-    SELECT t.*, t.status::text AS state, d.name AS domain, b.name AS batch
+    SELECT t.*, d.name AS domain, b.name AS batch
       FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id > $1
-       AND ($3::text IS NULL OR t.status = $3::task_status)
+       AND ($3::text IS NULL OR t.status = $3)
        AND ($4::text IS NULL OR d.name = $4)
        AND ($5::text IS NULL OR b.name = $5)
      ORDER BY t.task_id LIMIT $2
@@ -229,7 +232,7 @@ async def list_tasks(
 
 
 COUNT_BY_STATUS: Final = """
-    SELECT status::text AS status, count(*) AS count FROM crawl_tasks GROUP BY status
+    SELECT status, count(*) AS count FROM crawl_tasks GROUP BY status
 """
 
 
