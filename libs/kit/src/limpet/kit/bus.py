@@ -255,18 +255,26 @@ async def open_bus(url: str, *, name: str, replicas: int = 1, readiness: Readine
     """A connected bus with all streams. Until NATS answers: not ready, retrying with backoff."""
     client = Client()
     attempt = 0
+    said = ""
 
     async def on_lost() -> None:
         if readiness is not None:
             readiness.set("nats", ok=False, why="connection lost")
 
     async def on_back() -> None:
+        nonlocal said
+        said = ""
         bus.reconnected()
         if readiness is not None:
             readiness.set("nats", ok=True)
 
     async def on_error(error: Exception) -> None:
-        log.warning("nats_error", error=repr(error))
+        """The client tries for ever by itself, four times a second: said once, and to whoever asks."""
+        nonlocal said
+        if readiness is not None and not bus.client.is_connected:
+            readiness.set("nats", ok=False, why=repr(error))
+        if said != (said := repr(error)):
+            log.warning("nats_error", error=said)
 
     bus = Bus(client, replicas=replicas)
     while True:

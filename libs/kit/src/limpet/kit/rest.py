@@ -10,7 +10,9 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
+from limpet.kit import tracing
 from limpet.kit.errors import LimpetError, Retryable
 from limpet.kit.keys import Keys, allows
 from limpet.kit.ops import serve_asgi
@@ -94,16 +96,41 @@ class BodyCap:
             await too_large.response()(scope, receive, send)
             return
         seen = 0
+        answered = False
 
         async def counted() -> Any:
+            """Past the cap the application meets a caller who has hung up: whatever it says then, ours is said."""
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if seen > self._limit:
-                raise too_large
-            return message
+            return message if seen <= self._limit else {"type": "http.disconnect"}
 
-        await self._app(scope, counted, send)
+        async def said(message: Any) -> None:
+            nonlocal answered
+            if seen <= self._limit or answered:
+                answered = True
+                await send(message)
+
+        try:
+            await self._app(scope, counted, said)
+        except ClientDisconnect:
+            if seen <= self._limit:
+                raise
+        if seen > self._limit and not answered:
+            await too_large.response()(scope, receive, send)
+
+
+class Traced:
+    """ASGI: a request runs inside the trace that it names."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        headers = scope.get("headers", ())
+        traceparent = next((value for name, value in headers if name == tracing.HEADER.encode()), b"")
+        with tracing.use(traceparent.decode("latin-1")):
+            await self._app(scope, receive, send)
 
 
 def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = MAX_BODY) -> FastAPI:
@@ -111,6 +138,7 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
     app = FastAPI(title=title, version=version, docs_url=None, redoc_url=None)
     app.state.keys = keys
     app.add_middleware(BodyCap, limit=max_body)
+    app.add_middleware(Traced)
 
     @app.exception_handler(Problem)
     async def _(_request: Request, error: Problem) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from opentelemetry import context, trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 HEADER = "traceparent"
+# All zeros are no id.
+_WELL_FORMED = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -25,12 +28,13 @@ def new_traceparent(*, sampled: bool) -> str:
 
 def trace_id_of(traceparent: str) -> str:
     """The 32 hex digits, or nothing when there is no well-formed context."""
-    parts = traceparent.split("-")
-    return parts[1] if len(parts) == 4 and len(parts[1]) == 32 else ""
+    found = _WELL_FORMED.fullmatch(traceparent)
+    return found[1] if found else ""
 
 
 def is_sampled(traceparent: str) -> bool:
-    return traceparent.endswith("1")
+    found = _WELL_FORMED.fullmatch(traceparent)
+    return found is not None and int(found[2], 16) & 1 == 1
 
 
 @contextmanager

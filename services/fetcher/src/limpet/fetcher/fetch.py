@@ -87,6 +87,7 @@ class Fetch:
             attempt=order.attempt,
             seconds=to_seconds(order.give_up_time) - now,
             now=now,
+            traceparent=order.traceparent,
         )
 
     async def _wait(self, order: FetchRequested) -> ReturnReason.ValueType | None:

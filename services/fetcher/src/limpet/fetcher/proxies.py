@@ -48,9 +48,13 @@ class Proxies:
         self._reports: Gather[Used, None] = Gather(self._report, linger=REPORT_LINGER)
         self._reporting: set[asyncio.Task[None]] = set()
 
-    async def lease(self, *, domain: str, task_id: int, attempt: int, seconds: float, now: float) -> Grant | NoProxy:
+    async def lease(
+        self, *, domain: str, task_id: int, attempt: int, seconds: float, now: float, traceparent: str = ""
+    ) -> Grant | NoProxy:
         ttl = math.ceil(max(1.0, seconds)) + SPARE_SECONDS
-        grant = await self._leases.add(Want(domain=domain, task_id=task_id, attempt=attempt, ttl_seconds=ttl))
+        grant = await self._leases.add(
+            Want(domain=domain, task_id=task_id, attempt=attempt, ttl_seconds=ttl, traceparent=traceparent)
+        )
         if isinstance(grant, NoProxy) or grant.lease_id:
             return grant
         hold = to_seconds(grant.retry_time) - now if grant.HasField("retry_time") else HOLD_SECONDS

@@ -15,6 +15,7 @@ from yarl import URL
 
 from limpet.health import metrics
 from limpet.health.routes import Upstream, owner_of
+from limpet.kit import tracing
 from limpet.kit.rest import Problem
 
 log = structlog.get_logger()
@@ -35,6 +36,8 @@ HOP_BY_HOP: Final = frozenset(
 # Ours to answer or to say, not the upstream's.
 NOT_SENT: Final = HOP_BY_HOP | {b"expect", b"x-forwarded-for"}
 NOT_RETURNED: Final = HOP_BY_HOP | {b"date", b"server"}
+
+READING: Final = ("GET", "HEAD", "OPTIONS")
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -76,6 +79,10 @@ class FrontDoor:
         if body.declared > self._max_body:
             await _too_large(self._max_body).response()(scope, receive, send)
             return
+        scope = {**scope, "headers": _traced(scope["headers"])}
+        if scope["method"] not in READING:
+            with tracing.use(_header(scope["headers"], tracing.HEADER.encode())):
+                log.info("request_passed_on", method=scope["method"], path=scope["path"][:200], upstream=upstream)
         problem = await self._pass_on(scope, body, reply, upstream)
         if problem is not None and not reply.started:
             metrics.FORWARDED.labels(upstream, f"{problem.status // 100}xx").inc()
@@ -207,6 +214,19 @@ def _end_to_end(headers: Headers, dropped: frozenset[bytes]) -> Headers:
         part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
     }
     return [(name.lower(), value) for name, value in headers if name.lower() not in dropped | named]
+
+
+def _traced(headers: Headers) -> Headers:
+    """With the caller's trace, or with a new one where it names none: what a submit starts is followed from here."""
+    name = tracing.HEADER.encode()
+    if tracing.trace_id_of(_header(headers, name)):
+        return headers
+    rest = [(other, value) for other, value in headers if other != name]
+    return [*rest, (name, tracing.new_traceparent(sampled=True).encode())]
+
+
+def _header(headers: Headers, wanted: bytes) -> str:
+    return next((value.decode("latin-1") for name, value in headers if name == wanted), "")
 
 
 def _away(status: int, upstream: Upstream, what: str) -> Problem:

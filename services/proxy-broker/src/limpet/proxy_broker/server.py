@@ -13,9 +13,11 @@ from typing import Any, Final, TypeVar
 import asyncpg
 import grpc
 import grpc.aio
+import structlog
 
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceServicer
+from limpet.kit import tracing
 from limpet.kit.beat import Pulse
 from limpet.kit.clock import to_stamp
 from limpet.kit.pg import LOST
@@ -25,6 +27,8 @@ from limpet.proxy_broker.errors import BadRequest
 from limpet.proxy_broker.lease import Grant, Lease, Want
 from limpet.proxy_broker.refusal import Refusal
 from limpet.proxy_broker.report import Report
+
+log = structlog.get_logger()
 
 NAME: Final = pb.DESCRIPTOR.services_by_name["ProxyService"].full_name
 MAX_BATCH: Final = 1000
@@ -56,6 +60,8 @@ class Server(ProxyServiceServicer):
     async def Lease(self, request: pb.LeaseRequest, context: Context) -> pb.LeaseResponse:  # noqa: N802
         with metrics.LEASE_SECONDS.time():
             answers = await self._within_deadline(self._lease(request), context)
+        for want, answer in zip(request.wants, answers, strict=True):
+            _trace(want, answer)
         refused = Counter(answer.reason for answer in answers if isinstance(answer, Refusal))
         metrics.LEASES_GIVEN.inc(len(answers) - refused.total())
         for reason, count in refused.items():
@@ -109,6 +115,13 @@ class Server(ProxyServiceServicer):
         return Want(
             domain=want.domain, country=want.country.upper(), task_id=want.task_id, attempt=want.attempt, ttl=ttl
         )
+
+
+def _trace(want: pb.Want, answer: Grant | Refusal) -> None:
+    if tracing.is_sampled(want.traceparent):
+        found = {"refusal": answer.reason} if isinstance(answer, Refusal) else {"proxy_id": answer.proxy_id}
+        with tracing.use(want.traceparent):
+            log.info("proxy_leased", task_id=want.task_id, attempt=want.attempt, domain=want.domain, **found)
 
 
 def _check_count(field: str, count: int) -> None:

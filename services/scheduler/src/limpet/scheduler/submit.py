@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from limpet.kit.backoff import delay
 from limpet.kit.errors import Retryable
@@ -35,6 +36,8 @@ class NewTask:
     parser_name: str | None = None
     is_recurring: bool = True
     crawl_frequency: timedelta | None = None
+    # None means a trace of its own.
+    trace_id: UUID | None = None
 
 
 @dataclass

@@ -63,6 +63,7 @@ class Want(_message.Message):
     TASK_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
     TTL_SECONDS_FIELD_NUMBER: _builtins.int
+    TRACEPARENT_FIELD_NUMBER: _builtins.int
     domain: _builtins.str
     country: _builtins.str
     """Two-letter code. Empty means any."""
@@ -71,6 +72,8 @@ class Want(_message.Message):
     attempt: _builtins.int
     ttl_seconds: _builtins.int
     """How long the holder may need it. 0 means the broker's default."""
+    traceparent: _builtins.str
+    """The trace that the request belongs to. A call holds wants of many traces, so metadata cannot carry it."""
     def __init__(
         self,
         *,
@@ -79,10 +82,11 @@ class Want(_message.Message):
         task_id: _builtins.int = ...,
         attempt: _builtins.int = ...,
         ttl_seconds: _builtins.int = ...,
+        traceparent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "country", b"country", "domain", b"domain", "task_id", b"task_id", "ttl_seconds", b"ttl_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "country", b"country", "domain", b"domain", "task_id", b"task_id", "traceparent", b"traceparent", "ttl_seconds", b"ttl_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

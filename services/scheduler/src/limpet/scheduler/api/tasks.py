@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 
+from limpet.kit import tracing
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import Problem, field_problem, require
 from limpet.scheduler.api.schemas import BulkIn, TaskIn
@@ -32,8 +34,10 @@ def make_router(pool: Pool, *, submitted: Callable[[], None]) -> APIRouter:
 
     @router.post("", status_code=201, dependencies=[require("operate")])
     async def create(body: TaskIn, response: Response) -> dict[str, Any]:
-        """Submit one URL. 201 for a new task, 200 for the one that exists."""
-        result = await take([body.model_dump(exclude={"batch"})], body.batch)
+        """Submit one URL. 201 for a new task, 200 for the one that exists. A new one goes on in the request's trace."""
+        trace_id = tracing.trace_id_of(tracing.current())
+        wish = {**body.model_dump(exclude={"batch"}), "trace_id": UUID(trace_id) if trace_id else None}
+        result = await take([wish], body.batch)
         if result.refused:
             raise field_problem("url", result.refused[0].message)
         if not result.created and not result.known:

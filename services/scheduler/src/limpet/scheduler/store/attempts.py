@@ -35,8 +35,8 @@ ADD_ATTEMPTS: Final = """
 async def add_attempts(conn: Conn, attempts: Sequence[Attempt]) -> None:
     """A repeated attempt adds nothing."""
     if attempts:
-        columns = zip(*((getattr(row, name) for name in Attempt.__dataclass_fields__) for row in attempts), strict=True)
-        await conn.execute(ADD_ATTEMPTS, *(list(column) for column in columns))
+        columns = [[getattr(row, name) for row in attempts] for name in Attempt.__dataclass_fields__]
+        await conn.execute(ADD_ATTEMPTS, *columns)
 
 
 LIST_ATTEMPTS: Final = """

@@ -138,12 +138,13 @@ async def ask_parses(conn: Conn, *, limit: int, lease: Any, max_losses: int) -> 
 
 ADD_TASKS: Final = """
     INSERT INTO crawl_tasks (domain_id, url, url_hash, priority, scheduled_at, max_retries, group_key, batch_id, parser_name,
-                             is_recurring, crawl_frequency, created_by)
+                             is_recurring, crawl_frequency, created_by, trace_id)
     SELECT n.domain_id, n.url, n.url_hash, n.priority, coalesce(n.scheduled_at, now()), n.max_retries, n.group_key, $10,
-           n.parser_name, n.is_recurring, n.crawl_frequency, $11
+           n.parser_name, n.is_recurring, n.crawl_frequency, $11, coalesce(n.trace_id, gen_random_uuid())
       FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::smallint[], $5::timestamptz[], $6::smallint[], $7::text[],
-                  $8::text[], $9::boolean[], $12::interval[])
-           AS n(domain_id, url, url_hash, priority, scheduled_at, max_retries, group_key, parser_name, is_recurring, crawl_frequency)
+                  $8::text[], $9::boolean[], $12::interval[], $13::uuid[])
+           AS n(domain_id, url, url_hash, priority, scheduled_at, max_retries, group_key, parser_name, is_recurring, crawl_frequency,
+                trace_id)
      WHERE NOT EXISTS (SELECT FROM crawl_tasks known WHERE known.url_hash = n.url_hash)
      ORDER BY n.url_hash
     ON CONFLICT (url_hash) DO NOTHING
@@ -167,6 +168,7 @@ async def add_tasks(conn: Conn, tasks: Sequence[Any], *, batch_id: int | None, c
         batch_id,
         created_by,
         [task.crawl_frequency for task in tasks],
+        [task.trace_id for task in tasks],
     )
 
 
