@@ -27,7 +27,9 @@ site: $(STAMP) ## Serve the demo shop by itself
 	@$(PY) -m tests.support.site
 
 test: $(STAMP) ## Run every test on real servers
-	@$(PY) -m pytest -n 2 --dist loadgroup
+	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos
+	@echo "Whole platforms now, one at a time: their pace is measured (about three minutes) ..."
+	@$(PY) -m pytest tests/e2e tests/chaos
 
 lint: $(STAMP) ## Check style, types, contracts and generated files
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -51,7 +53,7 @@ chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was 
 	@$(PY) -m pytest -s tests/chaos
 
 lock: $(STAMP) ## Pin the dependencies again
-	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
+	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
 
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache

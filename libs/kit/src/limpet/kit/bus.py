@@ -38,6 +38,7 @@ HANDLED = Counter(
 )
 HANDLE_SECONDS = Histogram("limpet_bus_handle_seconds", "Time a message was in hand.", ["consumer"])
 
+OUTCOMES = ("ok", "retry", "dead", "unsettled")
 PUBLISH_TIMEOUT = 5.0
 PUBLISH_PATIENCE = 25.0
 Handler = Callable[[Delivery], Awaitable[None]]
@@ -163,9 +164,14 @@ class Bus:
             "Nats-Msg-Id": uuid4().hex,
             "Limpet-Subject": delivery.subject,
             "Limpet-Consumer": spec.name,
-            "Limpet-Error": f"{type(error).__name__}: {error}"[:500].replace("\n", " ").replace("\r", " "),
+            "Limpet-Error": _header(f"{type(error).__name__}: {error}"),
         }
         await self._publish(f"dead.{spec.name}", delivery.data, headers)
+
+
+def _header(text: str) -> str:
+    """One line of ASCII: other letters reach the reader of a header as something that is no text."""
+    return " ".join(text[:500].split()).encode("ascii", "backslashreplace").decode()
 
 
 class _Hand:
@@ -179,6 +185,8 @@ class _Hand:
         self._handler = handler
         self._limit = free or (lambda: slots - len(self._tasks))
         self._tasks: dict[asyncio.Task[None], Delivery] = {}
+        self._handled = {outcome: HANDLED.labels(spec.name, outcome) for outcome in OUTCOMES}
+        self._seconds = HANDLE_SECONDS.labels(spec.name)
         self.pull = Pull(bus.client, spec, take=self._take, ensure=bus.ensure)
 
     async def run(self) -> None:
@@ -221,8 +229,8 @@ class _Hand:
             outcome = "unsettled"
             log.warning("message_unsettled", consumer=self._spec.name, error=repr(error))
         finally:
-            HANDLED.labels(self._spec.name, outcome).inc()
-            HANDLE_SECONDS.labels(self._spec.name).observe(time.monotonic() - started)
+            self._handled[outcome].inc()
+            self._seconds.observe(time.monotonic() - started)
 
     async def _fail(self, delivery: Delivery, error: Exception) -> str:
         quiet = isinstance(error, Retryable)

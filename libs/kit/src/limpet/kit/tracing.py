@@ -6,15 +6,14 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-import structlog
-from opentelemetry import context, trace
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from structlog.contextvars import bind_contextvars, reset_contextvars
 
 HEADER = "traceparent"
 # All zeros are no id.
 _WELL_FORMED = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})")
-_PROPAGATOR = TraceContextTextMapPropagator()
+_CURRENT: ContextVar[str] = ContextVar("traceparent", default="")
 
 
 def make_traceparent(trace_id: str, *, sampled: bool) -> str:
@@ -40,23 +39,22 @@ def is_sampled(traceparent: str) -> bool:
 @contextmanager
 def use(traceparent: str) -> Iterator[None]:
     """Log lines and outgoing calls inside belong to this trace."""
-    if not trace_id_of(traceparent):
+    trace_id = trace_id_of(traceparent)
+    if not trace_id:
         yield
         return
-    token = context.attach(_PROPAGATOR.extract({HEADER: traceparent}))
+    token = _CURRENT.set(traceparent)
+    bound = bind_contextvars(trace_id=trace_id)
     try:
-        with structlog.contextvars.bound_contextvars(trace_id=trace_id_of(traceparent)):
-            yield
+        yield
     finally:
-        context.detach(token)
+        reset_contextvars(**bound)
+        _CURRENT.reset(token)
 
 
 def current() -> str:
     """The traceparent of the trace that is in use, or nothing."""
-    carrier: dict[str, str] = {}
-    if trace.get_current_span().get_span_context().is_valid:
-        _PROPAGATOR.inject(carrier)
-    return carrier.get(HEADER, "")
+    return _CURRENT.get()
 
 
 def client_metadata() -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlencode, urlsplit, urlunsplit
 
 MAX_LENGTH = 8192
+MAX_HOST = 253
 _PORTS = {"http": 80, "https": 443}
 # Most links are canonical already; for them the slow road is skipped.
 _PLAIN = re.compile(r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)")
@@ -31,9 +32,13 @@ class Canonical:
 @lru_cache(maxsize=200_000)
 def canonical(text: str) -> Canonical:
     """The one spelling of a URL, its domain and its identity."""
-    url = _spell(text)
+    try:
+        url = _spell(text)
+        digest = hashlib.sha256(url.encode()).digest()
+    except UnicodeEncodeError:
+        raise BadUrl("has half a character (a lone surrogate) in it") from None
     parts = urlsplit(url)
-    return Canonical(url, parts.netloc.rsplit("@", 1)[-1], hashlib.sha256(url.encode()).digest())
+    return Canonical(url, parts.netloc.rsplit("@", 1)[-1], digest)
 
 
 def _spell(text: str) -> str:
@@ -43,10 +48,14 @@ def _spell(text: str) -> str:
     if (
         plain
         and "/." not in plain[4]
+        and len(plain[2]) <= MAX_HOST
         and (plain[3] is None or (int(plain[3]) != _PORTS[plain[1]] and _port_ok(plain[3])))
     ):
         return text
-    return _spell_out(text.strip())
+    spelt = _spell_out(text.strip())
+    if len(spelt) > MAX_LENGTH:
+        raise BadUrl(f"longer than {MAX_LENGTH} characters when it is escaped")
+    return spelt
 
 
 def _port_ok(port: str) -> bool:
@@ -82,7 +91,7 @@ def _host(host: str) -> str:
         except UnicodeError:
             raise BadUrl("the host name is not valid") from None
     host = host.lower().rstrip(".")
-    if not _HOST.fullmatch(host) or len(host) > 253:
+    if not _HOST.fullmatch(host) or len(host) > MAX_HOST:
         raise BadUrl("has no valid host name")
     return host
 

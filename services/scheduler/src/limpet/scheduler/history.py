@@ -11,15 +11,15 @@ from limpet.kit.clock import to_datetime
 from limpet.scheduler.store.attempts import Attempt
 
 
-def attempts_of(fact: Message) -> list[Attempt]:
-    """A parsed page was fetched, so it tells of both."""
+def attempts_of(fact: Message, *, fetch_known: bool) -> list[Attempt]:
+    """A parsed page was fetched: where nobody has said so yet, it tells of both."""
     match fact:
         case PageFetched():
             return [_fetch(fact)]
         case PageParsed():
-            return [_fetch(fact.page), _parse(fact, outcome="parsed", error=None)]
+            return _parsed(fact, "parsed", None, fetch_known=fetch_known)
         case ParseFailed():
-            return [_fetch(fact.page), _parse(fact, outcome="parse_failed", error=fact.error)]
+            return _parsed(fact, "parse_failed", fact.error, fetch_known=fetch_known)
         case FetchFailed():
             name = FailureKind.Name(fact.kind).removeprefix("FAILURE_KIND_").lower()
             return [_plain(fact, outcome=name, error=fact.error)]
@@ -44,11 +44,12 @@ def _fetch(page: PageFetched) -> Attempt:
     )  # fmt: skip
 
 
-def _parse(fact: PageParsed | ParseFailed, *, outcome: str, error: str | None) -> Attempt:
-    return Attempt(
+def _parsed(fact: PageParsed | ParseFailed, outcome: str, error: str | None, *, fetch_known: bool) -> list[Attempt]:
+    parse = Attempt(
         fact.page.task_id, fact.page.attempt, "parse", to_datetime(fact.started_time), outcome,
         response_ms=fact.duration_ms, page_key=fact.page.body_key, error=error,
     )  # fmt: skip
+    return [parse] if fetch_known else [_fetch(fact.page), parse]
 
 
 def _plain(fact: FetchFailed | PageRejected, *, outcome: str, error: str) -> Attempt:

@@ -110,7 +110,8 @@ def _parsed(row: TaskRow, parsed: PageParsed) -> bool:
 
 
 def _parse_failed(row: TaskRow, failed: ParseFailed) -> bool:
-    if row.status in TERMINAL | {Status.PAUSED} or not row.is_current(failed.page.attempt):
+    # In `downloaded` the failure has been counted and nobody has been asked since: this one is a repeat.
+    if row.status in TERMINAL | {Status.PAUSED, Status.DOWNLOADED} or not row.is_current(failed.page.attempt):
         return False
     if row.page is None:
         _keep(row, failed.page)

@@ -22,7 +22,7 @@ from limpet.kit.errors import Permanent, Retryable
 from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.discover import Discover, Found
 from limpet.scheduler.history import attempts_of
-from limpet.scheduler.lifecycle import Status
+from limpet.scheduler.lifecycle import PARSE_PHASE, Status
 from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
 from limpet.scheduler.outcome import TaskRow, apply
 from limpet.scheduler.retry import RetryPolicy
@@ -79,8 +79,10 @@ class Settle:
             taken = [fact for fact in facts if key_of(fact) not in waiting and self._apply(tasks, fact)]
             changed = [(before[task_id], task) for task_id, task in tasks.items() if task.changed]
             await change_tasks(conn, changed, parse_lease=self.parse_lease)
+            heard = [fact for fact in facts if key_of(fact) not in waiting]
+            known = {task_id for task_id, status in before.items() if status in PARSE_PHASE}
             await add_attempts(
-                conn, [row for fact in facts if key_of(fact) not in waiting for row in attempts_of(fact)]
+                conn, [row for fact in heard for row in attempts_of(fact, fetch_known=key_of(fact)[0] in known)]
             )
             back = await release_permits(conn, [key_of(fact) for fact in facts])
             found = self._links(tasks, taken)
