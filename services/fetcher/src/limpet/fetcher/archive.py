@@ -58,7 +58,7 @@ class Archive:
         kept = dict(zip(fresh, await self._blobs.put_many(list(fresh.values())), strict=True))
         keys = [known.get(digest) or kept.get(digest, "") for digest in digests]
         rows = [replace(row, body_key=key) for (row, _), key in zip(answers, keys, strict=True)]
-        async with self._pool.acquire(timeout=10) as conn, conn.transaction():
-            await bodies.add(conn, [(digest, key, len(fresh[digest])) for digest, key in kept.items()])
-            await responses.add(conn, rows)
+        stored = [(digest, key, len(fresh[digest])) for digest, key in kept.items()]
+        async with self._pool.acquire(timeout=10) as conn:
+            await responses.add(conn, rows, bodies=stored)
         return keys

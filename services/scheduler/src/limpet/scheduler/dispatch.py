@@ -29,6 +29,8 @@ POLICIES = {
 }
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2
+# Well below the lead of an order, so that no slot is missed for it.
+LONGEST_PAUSE = 0.1
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class Pace:
 
     lead: timedelta
     tick: float
-    breath: float
+    share: float
     per_domain: int
     domains: int
     patience: timedelta
@@ -63,14 +65,16 @@ class Dispatch:
         """A part: a round whenever there may be something to grant, at the latest every tick."""
         while True:
             granted = 0
+            started = time.monotonic()
             try:
                 granted = await self.round()
             except (*LOST, asyncpg.PostgresError) as error:
                 log.warning("dispatch_failed", error=repr(error))
                 await asyncio.sleep(0.5)
             if granted:
-                # Rounds are dear and permits in them cheap: let a few more tasks become possible.
-                await asyncio.sleep(self.pace.breath)
+                # Rounds are dear and permits in them cheap: the dearer they get, the more tasks one should find.
+                took = time.monotonic() - started
+                await asyncio.sleep(min(LONGEST_PAUSE, took / self.pace.share - took))
             else:
                 try:
                     async with asyncio.timeout(self.pace.tick):

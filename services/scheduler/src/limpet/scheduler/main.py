@@ -34,7 +34,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     keys = Keys.parse(settings.api_keys.get_secret_value())
     dsn = settings.pg_dsn.get_secret_value()
     async with (
-        open_pool(dsn, size=16, readiness=readiness) as pool,
+        open_pool(dsn, size=12, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
     ):
         await migrate(dsn, "limpet.scheduler")
@@ -42,7 +42,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         pace = Pace(
             lead=timedelta(seconds=settings.dispatch_lead_seconds),
             tick=settings.dispatch_tick_seconds,
-            breath=settings.dispatch_breath_seconds,
+            share=settings.dispatch_share,
             per_domain=settings.dispatch_per_domain,
             domains=settings.dispatch_domains,
             patience=timedelta(seconds=settings.order_patience_seconds),

@@ -32,8 +32,8 @@ class Settings(RestCommon):
     dispatch_tick_seconds: float = Field(
         default=0.05, gt=0, le=5, description="Longest pause between two rounds of permits."
     )
-    dispatch_breath_seconds: float = Field(
-        default=0.02, ge=0, le=1, description="Pause after a round that granted permits."
+    dispatch_share: float = Field(
+        default=0.1, gt=0, le=1, description="Share of the time that rounds of permits may take while there is work."
     )
     dispatch_per_domain: int = Field(default=64, ge=1, description="Most permits for one domain in one round.")
     dispatch_domains: int = Field(default=200, ge=1, description="Most domains served in one round.")

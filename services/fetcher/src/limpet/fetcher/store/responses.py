@@ -26,8 +26,15 @@ class Response:
     fetched_at: datetime
 
 
-# A repeat changes nothing: the first answer of an attempt is the one.
+# A repeat changes nothing: the first answer of an attempt is the one. Of bodies that were stored at the same moment the
+# first one is remembered; the other stays reachable under its own key.
 RESPONSES_ADD: Final = """
+    WITH stored AS (
+        INSERT INTO bodies (digest, body_key, size_bytes)
+        SELECT * FROM unnest($13::bytea[], $14::text[], $15::integer[]) AS found(digest, body_key, size_bytes)
+         ORDER BY found.digest
+        ON CONFLICT (digest) DO NOTHING
+    )
     INSERT INTO http_responses (
         task_id, attempt, domain, url, http_status, content_type, size_bytes, body_key, response_ms, verdict, reason,
         fetched_at
@@ -40,8 +47,10 @@ RESPONSES_ADD: Final = """
 """
 
 
-async def add(conn: Conn, responses: Sequence[Response]) -> None:
-    await conn.execute(RESPONSES_ADD, *zip(*map(_columns, responses), strict=True))
+async def add(conn: Conn, responses: Sequence[Response], *, bodies: Sequence[tuple[bytes, str, int]]) -> None:
+    """Rows of answers, with the digest, key and size of each body that is new among them."""
+    columns = zip(*map(_columns, responses), strict=True)
+    await conn.execute(RESPONSES_ADD, *columns, *([body[place] for body in bodies] for place in range(3)))
 
 
 def _columns(row: Response) -> tuple[object, ...]:

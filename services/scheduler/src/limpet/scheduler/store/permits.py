@@ -41,6 +41,12 @@ LOCK_READY: Final = """
 """
 
 
+# The statement below is planned once, not for every round: planning it takes as long as running it. The plan may be made
+# while the tables are still empty, so it must use the indexes whatever their size is then.
+PLAN_ONCE: Final = """
+    SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+"""
+
 # A bounded number of tasks from each domain, and round robin between them when the window is small. Slots are delay + tolerance apart; without a delay a request may start at any time before the order is stale.
 GRANT_PERMITS: Final = """
     WITH clock AS MATERIALIZED (
@@ -157,6 +163,7 @@ async def grant_permits(
     ready = [row["domain_id"] for row in await conn.fetch(LOCK_READY, lead, domains)]
     if not ready:
         return []
+    await conn.execute(PLAN_ONCE)
     rows = await conn.fetch(GRANT_PERMITS, window, per_domain, lead, ready, patience, timeout, margin)
     touched = {row["domain_id"] for row in rows}
     if touched:
