@@ -256,3 +256,67 @@ async def test_two_schedulers_settling_the_same_tasks_do_not_wait_for_each_other
     )
     assert await pool.fetchval("SELECT count(*) FROM crawl_tasks WHERE status = 'completed'") == 50
     assert await in_flight(pool) == (0, 0)
+
+
+async def test_every_attempt_of_a_batch_of_facts_is_kept(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 30)
+    permits = await grant(pool)
+    settle = make_settle(pool)
+    await settle.settle([page(permit) for permit in permits])
+    await settle.settle([PageParsed(page=page(permit)) for permit in permits])
+    rows = await pool.fetch("SELECT task_id, phase, outcome FROM attempts ORDER BY 1, 2")
+    assert [tuple(row) for row in rows] == [
+        (permit.task_id, phase, outcome)
+        for permit in sorted(permits, key=lambda permit: permit.task_id)
+        for phase, outcome in (("fetch", "fetched"), ("parse", "parsed"))
+    ]
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.1])
+async def test_a_held_domain_gets_nothing_and_holds_up_nobody_else(pool: Pool, delay: float) -> None:
+    await make_domain(pool, "held.test", crawl_delay_seconds=delay)
+    await make_domain(pool, "free.test")
+    await submit_pages(pool, 3, host="held.test")
+    first, second, *_ = await grant(pool, lead=5.0)
+    settle = make_settle(pool)
+    refused = PageRejected(
+        task_id=first.task_id,
+        attempt=first.attempt,
+        kind=RejectKind.REJECT_KIND_BLOCKED,
+        reason="429",
+        retry_after_seconds=600,
+    )
+    returned = FetchReturned(task_id=second.task_id, attempt=second.attempt, reason=ReturnReason.RETURN_REASON_LATE)
+    await settle.settle([refused])
+    # Something of the held domain is due at once, and its slot is far away.
+    await settle.settle([returned])
+    await submit_pages(pool, 2, host="free.test")
+    assert {permit.domain for permit in await grant(pool)} == {"free.test"}
+    wait = await pool.fetchval("SELECT ready_at - now() FROM domains WHERE name = 'held.test'")
+    assert wait > timedelta(seconds=500)
+    await pool.execute("UPDATE domains SET ready_at = now() WHERE name = 'held.test'")
+    assert await grant(pool) == [], "not even when it is looked at too early"
+
+
+async def test_s10_schedulers_at_once_never_pass_a_groups_limit_or_the_domains(pool: Pool) -> None:
+    await make_domain(pool, max_concurrent_requests=12, max_per_group=5)
+    await submit_pages(pool, 60)
+    await pool.execute("UPDATE crawl_tasks SET group_key = CASE WHEN task_id % 2 = 0 THEN 'even' ELSE 'odd' END")
+    settle = make_settle(pool)
+
+    async def scheduler(rng: Random) -> int:
+        done = 0
+        for _ in range(40):
+            permits = await grant(pool, window=rng.choice([2, 5, 1000]))
+            groups = await pool.fetch("SELECT group_key, count(*) FROM permits GROUP BY 1")
+            assert all(row["count"] <= 5 for row in groups)
+            assert sum(row["count"] for row in groups) <= 10
+            await settle.settle([page(permit) for permit in permits])
+            done += len(permits)
+        return done
+
+    counts = await asyncio.gather(*(scheduler(Random(seed)) for seed in range(4)))
+    assert sum(counts) == 60
+    assert await in_flight(pool) == (0, 0)
+    assert await pool.fetchval("SELECT sum(in_flight) FROM domain_groups") == 0

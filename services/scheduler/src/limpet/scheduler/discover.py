@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered
 from limpet.kit.delivery import Delivery
@@ -72,7 +71,7 @@ class Discover:
             added = await admit(conn, tasks, batch=batch, created_by="discovery")
             TASKS_ADDED.labels("discovery").inc(len(added.created))
             if added.domains:
-                await wake_domains(conn, dict.fromkeys(added.domains, datetime.now(UTC)))
+                await wake_domains(conn, added.domains)
             if not added.full:
                 looked_at += [(batch_id, task.digest) for task in tasks]
         return looked_at

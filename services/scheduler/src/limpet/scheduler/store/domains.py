@@ -115,7 +115,7 @@ GIVE_BACK: Final = """
            held_until = greatest(d.held_until, now() + make_interval(secs => back.hold)),
            held_reason = CASE WHEN back.hold > 0 THEN back.reason ELSE d.held_reason END,
            ready_at = CASE WHEN back.wait IS NULL THEN d.ready_at
-                           ELSE greatest(d.next_slot_at, now() + make_interval(secs => back.hold),
+                           ELSE greatest(d.next_slot_at, d.held_until, now() + make_interval(secs => back.hold),
                                          least(d.ready_at, now() + make_interval(secs => back.wait))) END
       FROM unnest($1::bigint[], $2::int[], $3::float8[], $4::float8[], $5::text[]) AS back(domain_id, count, hold, wait, reason)
      WHERE d.domain_id = back.domain_id

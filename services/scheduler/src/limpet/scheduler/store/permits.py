@@ -57,14 +57,15 @@ GRANT_PERMITS: Final = """
                d.crawl_delay_seconds + d.slot_tolerance_seconds AS spacing,
                greatest(d.next_slot_at, d.held_until, clock.now) AS first_slot,
                clock.now,
-               least(
+               greatest(0, least(
                    d.max_concurrent_requests - d.in_flight,
                    $2::int,
-                   CASE WHEN d.crawl_delay_seconds > 0
+                   CASE WHEN greatest(d.next_slot_at, d.held_until) > clock.now + $3::interval THEN 0
+                        WHEN d.crawl_delay_seconds > 0
                         THEN 1 + floor(extract(epoch FROM clock.now + $3::interval - greatest(d.next_slot_at, d.held_until, clock.now))
                                        / (d.crawl_delay_seconds + d.slot_tolerance_seconds))::int
                         ELSE $2::int END
-               ) AS room
+               )) AS room
           FROM domains d, clock
          WHERE d.domain_id = ANY($4::bigint[]) AND clock.window_free > 0
     ), due AS (
