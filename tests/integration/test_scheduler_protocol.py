@@ -320,3 +320,28 @@ async def test_s10_schedulers_at_once_never_pass_a_groups_limit_or_the_domains(p
     assert sum(counts) == 60
     assert await in_flight(pool) == (0, 0)
     assert await pool.fetchval("SELECT sum(in_flight) FROM domain_groups") == 0
+
+
+async def test_a_page_that_waits_for_links_keeps_its_permit_and_comes_back_when_they_are_lost(pool: Pool) -> None:
+    await make_domain(pool)
+    async with pool.acquire() as conn:
+        await add_batch(conn, name="run", follow=True, recrawl=False, max_pages=None)
+    await submit(pool, [{"url": "http://shop.test/"}], batch="run")
+    (permit,) = await grant(pool)
+    with pytest.raises(Retryable):
+        await make_settle(pool).settle([PageParsed(page=page(permit), link_parts=1)])
+    assert await in_flight(pool) == (1, 1)
+    await pool.execute("UPDATE permits SET lease_until = now() - interval '1 second'")
+    reclaim = Reclaim(pool, bus=None, parse_lease=timedelta(seconds=60), every=1, freed=lambda: None)  # type: ignore[arg-type]
+    assert await reclaim.expire_permits() == 1
+    assert await status_of(pool, permit.task_id) == "pending"
+
+
+async def test_nobody_waits_for_the_links_of_an_attempt_that_is_over(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (permit,) = await grant(pool)
+    settle = make_settle(pool)
+    await settle.settle([PageParsed(page=page(permit))])
+    await settle.settle([PageParsed(page=page(permit), link_parts=3)])
+    assert await status_of(pool, permit.task_id) == "completed"

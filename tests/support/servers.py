@@ -37,24 +37,54 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
     raise TimeoutError(f"nothing answers on port {port}")
 
 
+class NatsProcess:
+    """A NATS server with JetStream that can die, lose its store and come back on the same port."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self._folder = tempfile.mkdtemp(prefix="limpet-nats-")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"nats://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        binary = Path(sys.executable).parent / "nats-server"
+        self._process = subprocess.Popen(
+            [str(binary), "-a", "127.0.0.1", "-p", str(self.port), "-js", "-sd", self._folder],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        wait_for_port(self.port, self._process)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def wipe(self) -> None:
+        """Every stream and consumer is gone; only for a server that does not run."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
 @contextmanager
-def nats_server() -> Iterator[str]:
-    """A NATS server with JetStream; yields its address."""
-    folder = tempfile.mkdtemp(prefix="limpet-nats-")
-    port = free_port()
-    binary = Path(sys.executable).parent / "nats-server"
-    process = subprocess.Popen(
-        [str(binary), "-a", "127.0.0.1", "-p", str(port), "-js", "-sd", folder],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+def nats_process(*, port: int = 0) -> Iterator[NatsProcess]:
+    """Not started yet."""
+    server = NatsProcess(port or free_port())
     try:
-        wait_for_port(port, process)
-        yield f"nats://127.0.0.1:{port}"
+        yield server
     finally:
-        process.kill()
-        process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
+        server.kill()
+        server.wipe()
+
+
+@contextmanager
+def nats_server(*, port: int = 0) -> Iterator[str]:
+    """A NATS server with JetStream; yields its address."""
+    with nats_process(port=port) as server:
+        server.start()
+        yield server.url
 
 
 # Tests that crash PostgreSQL use the platform's own settings; all others need it fast.

@@ -40,7 +40,7 @@ class Door:
             case "POST", ["tasks", "bulk"]:
                 return 200, {"created": 2, "known": 0, "refused": self.refused}
             case "GET", ["tasks"]:
-                return 200, {"items": [{"url": "http://a/", "last_error": "timeout"}], "next": None}
+                return 200, {"items": [{"url": "http://a/", "error_message": "timeout"}], "next": None}
             case "GET", []:
                 after = int(query.get("after", ["0"])[0])
                 return 200, {"items": self.items[after : after + 1], "next": after + 1 if after < 2 else None}

@@ -34,7 +34,7 @@ def crawl(
     max_pages: Annotated[int | None, typer.Option(min=1, help="Stop after so many pages.")] = None,
     delay: Annotated[
         float | None,
-        typer.Option(min=0.0, max=86400.0, help="Seconds between requests to a domain; 1 for a new domain."),
+        typer.Option(min=0.0, max=3600.0, help="Seconds between requests to a domain; 1 for a new domain."),
     ] = None,
     to: Annotated[Path, typer.Option("--out", help="File for the items, one JSON object a line; - for stdout.")] = Path(
         "items.jsonl"
@@ -114,7 +114,7 @@ def _show_failures(door: FrontDoor, batch: str, tally: Tally) -> None:
     if not tally.failed:
         return
     for task in door.batch_failures(batch, limit=FAILURES_SHOWN):
-        why = task.get("last_error") or task.get("error") or task.get("reason") or "see its attempts"
+        why = task.get("error_message") or "see its attempts"
         err.print(f"failed: {task.get('url')}: {why}", markup=False)
     if tally.failed > FAILURES_SHOWN:
         err.print(f"... and {tally.failed - FAILURES_SHOWN} more: GET /api/admin/tasks?batch={batch}&status=failed")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -103,8 +104,22 @@ class Blobs:
         except (NotFoundError, FileNotFoundError):
             return [BlobMissing(f"nothing is stored under {name}")] * len(spans)
         except (BaseError, OSError) as error:
-            raise Retryable(f"the store did not answer for {name}: {error}") from error
+            return await self._read_rest(name, spans, error)
         return [bytes(part) for part in parts]
+
+    async def _read_rest(
+        self, name: str, spans: Sequence[tuple[int, int, int]], error: Exception
+    ) -> Sequence[bytes | Permanent]:
+        """A pack can have lost its end, as after a power cut: what is left of it is still good."""
+        try:
+            size = (await obstore.head_async(self._store, name))["size"]
+        except (BaseError, OSError):
+            size = sys.maxsize
+        inside = [span for span in spans if span[1] + span[2] <= size]
+        if len(inside) == len(spans):
+            raise Retryable(f"the store did not answer for {name}: {error}") from error
+        left = iter(await self._read(name, inside) if inside else ())
+        return [next(left) if span in inside else BlobDamaged(f"{name} was cut off") for span in spans]
 
 
 def _packed(bodies: Sequence[bytes]) -> list[tuple[str, bytes, list[tuple[int, int]]]]:

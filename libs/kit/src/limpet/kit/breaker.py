@@ -29,13 +29,16 @@ class Breaker:
     total_failures: int = 0
     total_rejections: int = 0
     _probing: bool = field(default=False, repr=False)
+    _probed_at: float = field(default=0.0, repr=False)
 
     def may_call(self, now: float) -> bool:
         """True when the call may go out. Half-open lets one probe through at a time."""
         if self.state is State.OPEN and now - self.opened_at >= self.timeout_seconds:
             self.state, self.success_count, self._probing = State.HALF_OPEN, 0, False
-        if self.state is State.CLOSED or (self.state is State.HALF_OPEN and not self._probing):
-            self._probing = self.state is State.HALF_OPEN
+        # A probe whose caller was cancelled never reports; after the timeout it no longer counts.
+        probing = self._probing and now - self._probed_at < self.timeout_seconds
+        if self.state is State.CLOSED or (self.state is State.HALF_OPEN and not probing):
+            self._probing, self._probed_at = self.state is State.HALF_OPEN, now
             return True
         self.total_rejections += 1
         return False

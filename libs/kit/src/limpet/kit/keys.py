@@ -26,10 +26,10 @@ class Keys:
         for part in filter(None, (part.strip() for part in text.split(","))):
             role, _, digest = part.partition(":")
             if role not in ROLES or len(digest) != 64 or not set(digest) <= set("0123456789abcdef"):
-                raise BadKeys("LIMPET_API_KEYS: each key is role:sha256hex with role read, operate or admin")
+                raise BadKeys("each key is role:sha256hex with role read, operate or admin")
             found.append((role, digest))
         if not found:
-            raise BadKeys("LIMPET_API_KEYS holds no key: give at least one, the API is never open")
+            raise BadKeys("holds no key: give at least one, the API is never open")
         return cls(tuple(found))
 
     def role_of(self, key: str) -> str | None:

@@ -146,16 +146,18 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
 
     @app.exception_handler(RequestValidationError)
     async def _(_request: Request, error: RequestValidationError) -> JSONResponse:
-        errors = [
-            {"field": ".".join(str(part) for part in item["loc"][1:]) or str(item["loc"][0]), "message": item["msg"]}
-            for item in error.errors()
-        ]
+        errors = [{"field": _field(item), "message": item["msg"]} for item in error.errors()]
         detail = "; ".join(f"{item['field']}: {item['message']}" for item in errors)
         return Problem(422, "Invalid request", detail, errors=errors).response()
 
     @app.exception_handler(HTTPException)
     async def _(_request: Request, error: HTTPException) -> JSONResponse:
         return Problem(error.status_code, str(error.detail)).response()
+
+    @app.exception_handler(Exception)
+    async def _(_request: Request, _error: Exception) -> JSONResponse:
+        """The server logs the error itself; the caller is told that it is ours."""
+        return Problem(500, "Internal error", "this is a fault of the server; its log says more").response()
 
     @app.exception_handler(Retryable)
     async def _(_request: Request, error: Retryable) -> JSONResponse:
@@ -175,6 +177,12 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
         return response
 
     return app
+
+
+def _field(item: dict[str, Any]) -> str:
+    """Where in the request: the place without its source. A body that is no JSON has no places in it."""
+    source, *place = item["loc"]
+    return str(source) if not place or item["type"] == "json_invalid" else ".".join(map(str, place))
 
 
 async def serve_rest(app: FastAPI, *, host: str, port: int) -> None:

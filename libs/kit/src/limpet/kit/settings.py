@@ -7,8 +7,10 @@ import socket
 import sys
 from typing import TypeVar
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from limpet.kit.keys import BadKeys, Keys
 
 EXIT_BAD_CONFIGURATION = 78
 
@@ -39,6 +41,19 @@ class RestCommon(Common):
     http_host: str = Field(default="127.0.0.1", description="Address that the REST API listens on.")
     http_port: int = Field(ge=0, le=65535, description="Port of the REST API.")
     api_keys: SecretStr = Field(description="API keys: `role:sha256hex`, comma-separated; roles read, operate, admin.")
+
+    @field_validator("api_keys")
+    @classmethod
+    def _are_keys(cls, value: SecretStr) -> SecretStr:
+        try:
+            Keys.parse(value.get_secret_value())
+        except BadKeys as error:
+            raise ValueError(str(error)) from None
+        return value
+
+    @property
+    def keys(self) -> Keys:
+        return Keys.parse(self.api_keys.get_secret_value())
 
 
 S = TypeVar("S", bound=BaseSettings)

@@ -36,6 +36,9 @@ class Sample:
     def error_at(self, steady: float) -> float:
         return self.error + DRIFT * (steady - self.at)
 
+    def agrees(self, later: Sample) -> bool:
+        return abs(self.offset - later.offset) <= self.error_at(later.at) + later.error
+
 
 def sample_of(*, asked: float, answered: float, database: float) -> Sample:
     """The database read its clock between the two moments: the midpoint is off by half the round trip at most."""
@@ -51,6 +54,9 @@ class Readings:
         self._best: Sample | None = None
 
     def add(self, sample: Sample) -> None:
+        # A reading that cannot be true beside the new one is of before a jump: a failover, or our machine slept.
+        if any(not known.agrees(sample) for known in self._samples):
+            self._samples.clear()
         self._samples.append(sample)
         # All errors grow at the same rate, so the best one stays the best until the next sample.
         self._best = min(self._samples, key=lambda known: known.error_at(sample.at))

@@ -17,6 +17,14 @@ Network = IPv4Network | IPv6Network
 
 _NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 _COMPATIBLE = IPv6Network("::/96")
+# Special, though ipaddress (of some Python versions) calls them global. Clouds answer for the machine in the first two.
+_SPECIAL: tuple[Network, ...] = (
+    IPv4Network("168.63.129.16/32"),
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("3fff::/20"),
+    IPv6Network("5f00::/16"),
+)
 
 
 class AddressForbidden(LimpetError):
@@ -54,7 +62,8 @@ def is_public(address: Address) -> bool:
         return is_public(inner)
     unusual = address.is_multicast or address.is_reserved or address.is_unspecified or address.is_link_local
     site_local = isinstance(address, IPv6Address) and address.is_site_local
-    return address.is_global and not unusual and not site_local
+    special = any(address in network for network in _SPECIAL)
+    return address.is_global and not (unusual or site_local or special)
 
 
 def is_inside(address: Address, networks: Sequence[Network]) -> bool:
@@ -78,14 +87,16 @@ class Guard:
 
     def check_literal(self, host: str, port: int) -> None:
         """aiohttp asks no resolver for a host that is an address: it is checked before the request."""
-        # Cheap and sure: every literal has a colon or ends with a digit, as few names do.
-        if not host or not (host[-1].isdigit() or ":" in host):
-            return
-        try:
-            ip_address(host.partition("%")[0])
-        except ValueError:
-            return
-        self.check(host, port, host)
+        # Cheap and sure: every literal has a colon or starts with a digit, as few names do.
+        if ":" in host:
+            self.check(host, port, host)
+        elif host[:1].isdigit():
+            try:
+                # Not only 127.0.0.1, but all that a connect or a proxy takes for it: 127.1, 0x7f000001, 2130706433.
+                address = socket.inet_ntoa(socket.inet_aton(host.rstrip(".")))
+            except OSError:
+                return
+            self.check(host, port, address)
 
     def _is_named(self, host: str, port: int) -> bool:
         if self._hosts_file is None:

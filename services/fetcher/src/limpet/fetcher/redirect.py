@@ -54,7 +54,7 @@ def elsewhere(url: str, location: str) -> Elsewhere:
     netloc, slash, path = rest.partition("/")
     if domain and not netloc.isascii():
         netloc = domain
-    return Elsewhere(scheme + separator + _escaped(netloc) + slash + _escaped(path), domain)
+    return Elsewhere(_escaped(scheme) + separator + _escaped(netloc) + slash + _escaped(path), domain)
 
 
 def _escaped(text: str) -> str:

@@ -24,7 +24,7 @@ class Settings(Common):
         default=None,
         description="File of hosts that may be fetched although they are not public: `host` or `host:port` a line.",
     )
-    broker_address: str = Field(default="127.0.0.1:50051", description="host:port of the proxy broker's gRPC server.")
+    broker_address: str = Field(default="127.0.0.1:9204", description="host:port of the proxy broker's gRPC server.")
     max_body_bytes: int = Field(
         default=10_000_000, ge=1024, le=256_000_000, description="Largest page, in decoded bytes."
     )

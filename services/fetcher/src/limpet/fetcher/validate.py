@@ -29,7 +29,7 @@ _MARKERS = (
     b"awswafintegration",
     b"captcha",
 )
-_INVISIBLE = re.compile(rb"<(script|style|noscript|template|head)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.DOTALL)
+_HIDDEN = re.compile(rb"<(?:(script|style|noscript|template|head)\b|!--)")
 _HTML = ("text/html", "application/xhtml+xml", "")
 
 
@@ -94,8 +94,28 @@ def challenge_in(body: bytes) -> str:
     marker = next((marker for marker in _MARKERS if marker in lowered), None)
     if marker is None or b"<script" not in lowered:
         return ""
-    text = b" ".join(_INVISIBLE.sub(b" ", lowered).split())
+    text = b" ".join(_visible(lowered).split())
     return marker.decode() if len(text) <= CHALLENGE_TEXT else ""
+
+
+def _visible(lowered: bytes) -> bytes:
+    """What is left without tags, comments, scripts and the like. Linear: an end that is missing is looked for once."""
+    kept: list[bytes] = []
+    missing: set[bytes] = set()
+    at = 0
+    while (start := lowered.find(b"<", at)) >= 0:
+        kept.append(lowered[at:start])
+        found = at = start
+        if hidden := _HIDDEN.match(lowered, start):
+            ending = b"</" + hidden[1] if hidden[1] else b"-->"
+            found = lowered.find(ending, hidden.end()) if ending not in missing else -1
+            if found < 0:
+                missing.add(ending)
+        end = lowered.find(b">", max(found, start))
+        if end < 0:
+            break
+        at = end + 1
+    return b" ".join([*kept, lowered[at:]])
 
 
 def retry_after_seconds(value: str, *, now: float) -> int:
@@ -107,7 +127,7 @@ def retry_after_seconds(value: str, *, now: float) -> int:
         return min(int(value[:9]), MAX_RETRY_AFTER)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     left = (moment - datetime.fromtimestamp(now, UTC)).total_seconds()

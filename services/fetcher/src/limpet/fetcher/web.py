@@ -46,8 +46,11 @@ class Via:
         return URL.build(scheme=self.protocol, host=self.host, port=self.port)
 
     @property
-    def auth(self) -> aiohttp.BasicAuth | None:
-        return aiohttp.BasicAuth(self.username, self.password) if self.username else None
+    def credentials(self) -> dict[str, str]:
+        """The header for the proxy, where it asks for one."""
+        if not self.username:
+            return {}
+        return {"Proxy-Authorization": aiohttp.encode_basic_auth(self.username, self.password)}
 
 
 class Web:
@@ -85,28 +88,31 @@ class Web:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
         session = self._direct if via is None else self._proxied
+        headers = {"User-Agent": user_agent} if user_agent else {}
+        if via is not None and target.scheme == "http":
+            # A plain request is sent to the proxy itself; a tunnel is asked for with headers of its own.
+            headers |= via.credentials
         async with session.get(
             target,
             allow_redirects=False,
-            headers={"User-Agent": user_agent} if user_agent else None,
+            headers=headers,
             timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, ceil_threshold=_NEVER_ROUND),
             proxy=via.url if via is not None else None,
-            proxy_auth=via.auth if via is not None else None,
+            proxy_headers=via.credentials if via is not None else None,
         ) as response:
             if via is not None and response.status == 407:
                 return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
             body = await self._read(response)
             if body is None:
                 return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
-            headers = response.headers
-            content_type, charset = media_type(headers.get("Content-Type", ""))
+            content_type, charset = media_type(response.headers.get("Content-Type", ""))
             return Page(
                 status=response.status,
                 body=body,
                 content_type=content_type,
                 charset=charset,
-                location=headers.get("Location", ""),
-                retry_after=headers.get("Retry-After", ""),
+                location=response.headers.get("Location", ""),
+                retry_after=response.headers.get("Retry-After", ""),
             )
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:

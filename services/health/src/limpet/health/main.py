@@ -13,7 +13,6 @@ from limpet.health.settings import Settings
 from limpet.health.watch import BEATS, Watch
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import open_bus
-from limpet.kit.keys import Keys
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -34,7 +33,6 @@ async def main() -> None:
 
 
 async def work(settings: Settings, *, readiness: Readiness) -> None:
-    keys = Keys.parse(settings.api_keys.get_secret_value())
     dsn = settings.pg_dsn.get_secret_value()
     addresses: dict[Upstream, str] = {
         "scheduler": settings.scheduler_url,
@@ -51,7 +49,7 @@ async def work(settings: Settings, *, readiness: Readiness) -> None:
         watch = Watch(pool, fleet)
         board = Board(fleet, every_seconds=settings.refresh_seconds)
         history = History(pool, fleet, every=settings.history_every, kept=settings.history_kept)
-        app = make_app("Limpet health", keys)
+        app = make_app("Limpet health", settings.keys)
         add_routes(app, board)
         add_description(app, session=session, addresses=addresses)
         app.add_middleware(FrontDoor, session=session, addresses=addresses, max_body=settings.max_body_bytes)

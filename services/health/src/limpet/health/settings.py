@@ -21,7 +21,7 @@ class Settings(RestCommon):
         default="http://127.0.0.1:8082", pattern=r"^https?://[^/]+$", description="REST address of the parser."
     )
     proxy_broker_url: str = Field(
-        default="http://127.0.0.1:8083", pattern=r"^https?://[^/]+$", description="REST address of the proxy broker."
+        default="http://127.0.0.1:8084", pattern=r"^https?://[^/]+$", description="REST address of the proxy broker."
     )
     upstream_timeout_seconds: PositiveFloat = Field(
         default=60.0, description="Longest silence of a service behind the front door before it counts as away."

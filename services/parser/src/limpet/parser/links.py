@@ -88,6 +88,8 @@ def absolute(href: str, *, base: Base) -> str:
         return ""
     if "\n" in href or "\t" in href or "\r" in href:
         href = href.replace("\n", "").replace("\t", "").replace("\r", "")
+    if " " in href:
+        href = href.replace(" ", "%20")
     if "#" in href:
         href = href.partition("#")[0]
         if not href:
@@ -102,8 +104,8 @@ def absolute(href: str, *, base: Base) -> str:
         url = base.origin + href if href[1:2] != "/" else f"{base.scheme}:{href}"
     elif first == "?":
         url = base.path + href
-    elif _SCHEME.match(href):
-        url = _join(base.url, href)
+    elif scheme := _SCHEME.match(href):
+        url = _join(base.url, scheme[0].lower() + href[scheme.end() :])
     else:
         url = base.folder + href
     return url if url.startswith(("http://", "https://")) and len(url) <= MAX_URL else ""

@@ -6,7 +6,6 @@ from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
-from limpet.kit.keys import Keys
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -23,7 +22,6 @@ from limpet.parser.settings import Settings
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
-    keys = Keys.parse(settings.api_keys.get_secret_value())
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, readiness=readiness) as pool,
@@ -35,7 +33,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse, underway=underway)
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
-        app = make_app("Limpet parser", keys)
+        app = make_app("Limpet parser", settings.keys)
         app.include_router(items_router(pool))
         await serve(
             readiness=readiness,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +28,8 @@ TROUBLE: Final = (
     TypeError,
     ValueError,
 )
+# The escape itself; a backslash before it makes it text about the escape.
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ def read_page(page: PageFetched, body: bytes) -> Reading | Unread:
 def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
     document = read_document(body, url=page.url, charset=page.charset)
     items = [orjson.dumps(item).decode() for item in parser.extract(document)]
-    if any("\\u0000" in item for item in items):
+    if any(_NUL.search(item) for item in items):
         # PostgreSQL would refuse it, and every other page of the batch with it.
         raise ValueError("an item holds a NUL character")
     links = find_links(document.tree, page_url=page.url, head=document.head) if page.follow else []

@@ -8,6 +8,8 @@ from limpet.kit.settings import RestCommon
 
 
 class Settings(RestCommon):
+    ops_port: int = Field(default=9103, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
+    http_port: int = Field(default=8082, ge=0, le=65535, description="Port of the REST API.")
     page_store: str = Field(
         description="Where page bodies are kept: file:///folder, s3://bucket/prefix, gs:// or az://."
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import add_ProxyServiceServicer_to_server
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import open_bus
-from limpet.kit.keys import Keys
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -30,7 +29,6 @@ SERVICE = "proxy-broker"
 
 async def work(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
-    keys = Keys.parse(settings.api_keys.get_secret_value())
     vault = Vault(settings.secret_keys.get_secret_value())
     longest = settings.cooldown_max
     proxy = Threshold(failures=settings.proxy_failures, cooldown=settings.proxy_cooldown, cooldown_max=longest)
@@ -51,7 +49,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             ttl=settings.lease_ttl,
             ttl_max=settings.lease_ttl_max,
         )
-        api = make_api(keys=keys, pool=pool, vault=vault, announce=announce)
+        api = make_api(keys=settings.keys, pool=pool, vault=vault, announce=announce)
         await serve(
             readiness=readiness,
             database=watch_pool(pool, readiness),

@@ -6,7 +6,6 @@ from datetime import timedelta
 
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import open_bus
-from limpet.kit.keys import Keys
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -31,7 +30,6 @@ SETTLE_SLOTS = 6
 
 
 async def work(settings: Settings, readiness: Readiness) -> None:
-    keys = Keys.parse(settings.api_keys.get_secret_value())
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, size=12, readiness=readiness) as pool,
@@ -65,7 +63,9 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, keys, submitted=dispatch.wake), host=settings.http_host, port=settings.http_port
+                make_api(pool, bus, settings.keys, submitted=dispatch.wake),
+                host=settings.http_host,
+                port=settings.http_port,
             ),
             database=watch_pool(pool, readiness),
             pulse=pulse.run(),

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
+from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.lifecycle import FETCHING, TERMINAL, Status, allowed
 from limpet.scheduler.retry import MAX_BLOCKS, MAX_REDIRECTS, RetryPolicy
 
@@ -160,7 +161,12 @@ def _returned(row: TaskRow, returned: FetchReturned) -> bool:
             row.become("returned", Status.FAILED)
             row.error = f"more than {MAX_REDIRECTS} redirects, the last one to {returned.location}"
             return True
-        row.moved_to = returned.location
+        try:
+            row.moved_to = canonical(returned.location).url
+        except BadUrl as error:
+            row.become("returned", Status.FAILED)
+            row.error = f"redirected to {returned.location[:200]}, which {error}"
+            return True
     if returned.hold_seconds > 0:
         row.hold, row.hold_reason = min(returned.hold_seconds, MAX_HOLD), "no_proxy"
     row.become("returned", Status.PENDING)

@@ -22,7 +22,7 @@ from limpet.kit.errors import Permanent, Retryable
 from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.discover import Discover, Found
 from limpet.scheduler.history import attempts_of
-from limpet.scheduler.lifecycle import PARSE_PHASE, Status
+from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL, Status
 from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
 from limpet.scheduler.outcome import TaskRow, apply
 from limpet.scheduler.retry import RetryPolicy
@@ -43,6 +43,11 @@ def key_of(fact: Message) -> tuple[int, int]:
     """Task and attempt."""
     source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
     return source.task_id, source.attempt  # type: ignore[attr-defined]
+
+
+def _may_complete(task: TaskRow | None, fact: PageParsed) -> bool:
+    """Nobody takes the links of an attempt that is over, so nobody may wait for them."""
+    return task is not None and task.status not in TERMINAL and task.is_current(fact.page.attempt)
 
 
 @dataclass
@@ -75,7 +80,7 @@ class Settle:
         async with self.pool.acquire() as conn, conn.transaction():
             tasks = await lock_tasks(conn, sorted({key_of(fact)[0] for fact in facts}))
             before = {task_id: task.status for task_id, task in tasks.items()}
-            waiting = await self._waiting_for_links(conn, facts)
+            waiting = await self._waiting_for_links(conn, facts, tasks)
             taken = [fact for fact in facts if key_of(fact) not in waiting and self._apply(tasks, fact)]
             changed = [(before[task_id], task) for task_id, task in tasks.items() if task.changed]
             await change_tasks(conn, changed, parse_lease=self.parse_lease)
@@ -84,7 +89,8 @@ class Settle:
             await add_attempts(
                 conn, [row for fact in heard for row in attempts_of(fact, fetch_known=key_of(fact)[0] in known)]
             )
-            back = await release_permits(conn, [key_of(fact) for fact in facts])
+            # A page that waits keeps its permit: should all else of it be lost, the permit brings the task back.
+            back = await release_permits(conn, [key_of(fact) for fact in heard])
             found = self._links(tasks, taken)
             await self._give_back(conn, back, [task for _, task in changed], also={task.domain_id for task in found})
             admitted = await self.discover.add(conn, found)
@@ -100,9 +106,15 @@ class Settle:
         task = tasks.get(key_of(fact)[0])
         return task is not None and apply(task, fact, policy=self.policy, rng=self.rng)
 
-    async def _waiting_for_links(self, conn: Conn, facts: Sequence[Message]) -> set[tuple[int, int]]:
+    async def _waiting_for_links(
+        self, conn: Conn, facts: Sequence[Message], tasks: dict[int, TaskRow]
+    ) -> set[tuple[int, int]]:
         """Pages with more links than fit into one message complete only when every part has been taken."""
-        parts = {key_of(fact): fact.link_parts for fact in facts if isinstance(fact, PageParsed) and fact.link_parts}
+        parts = {
+            key_of(fact): fact.link_parts
+            for fact in facts
+            if isinstance(fact, PageParsed) and fact.link_parts and _may_complete(tasks.get(fact.page.task_id), fact)
+        }
         if not parts:
             return set()
         there = await count_link_parts(conn, list(parts))

@@ -28,7 +28,7 @@ PARSERS: Final[Mapping[str, Parser]] = MappingProxyType(
         parser.name: parser
         for parser in (
             Parser(name="generic", version="1", page_type="page", extract=generic.extract),
-            Parser(name="product", version="1", page_type="product", extract=product.extract),
+            Parser(name="product", version="2", page_type="product", extract=product.extract),
         )
     }
 )

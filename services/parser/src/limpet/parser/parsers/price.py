@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-_AMOUNT: Final = re.compile(r"\d[\d.,'\u00a0\u202f ]{0,30}")
-_PLAIN: Final = re.compile(r"\d{1,15}(?:\.\d{1,6})?")
+# A point may come first, as in .99, but not one that ends a word, as in Rs.99.
+_AMOUNT: Final = re.compile(r"(?:(?<!\w)\.)?\d[\d.,'\u00a0\u202f ]{0,30}", re.ASCII)
+_PLAIN: Final = re.compile(r"\d{1,15}(?:\.\d{1,6})?", re.ASCII)
 
 
 def decimal_text(value: Any) -> str | None:
@@ -19,10 +20,11 @@ def decimal_text(value: Any) -> str | None:
     if isinstance(value, float) and "e" in text:
         return None
     found = _AMOUNT.search(text)
-    if found is None:
+    # Less than nothing is no price.
+    if found is None or text.lstrip().startswith(("-", "\u2212")):
         return None
     amount = re.sub(r"['\u00a0\u202f ]", "", found[0]).rstrip(".,")
-    plain = _one_point(amount)
+    plain = _one_point(f"0{amount}" if amount.startswith(".") else amount)
     return plain if _PLAIN.fullmatch(plain) else None
 
 

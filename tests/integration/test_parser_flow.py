@@ -1,0 +1,227 @@
+"""Pages in, items and facts out: the whole parser on real NATS and PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from limpet.contracts.events.v1.fetch_pb2 import OrderKind
+from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
+from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.kit.beat import Pulse
+from limpet.kit.blobs import Blobs
+from limpet.kit.bus import Bus, open_bus
+from limpet.kit.pg import Pool
+from limpet.kit.streams import PARSER
+from limpet.kit.underway import Underway
+from limpet.parser.intake import Intake
+from limpet.parser.links import PART_LINKS
+from limpet.parser.parse import Parse
+from limpet.parser.store.items import ItemFilter, list_items
+from tests.conftest import PoolFactory
+from tests.support.heard import Heard, listen
+from tests.support.waiting import until
+
+
+def boots(*names: str) -> bytes:
+    found = [
+        {"@type": "Product", "name": name, "offers": {"price": "1.299,00", "priceCurrency": "EUR"}} for name in names
+    ]
+    return b"<title>Shop</title><script type=application/ld+json>" + orjson.dumps(found) + b"</script>"
+
+
+@dataclass
+class Place:
+    bus: Bus
+    blobs: Blobs
+    pool: Pool
+    heard: Heard
+
+    async def page(self, task: int, body: bytes, *, attempt: int = 1, **values: Any) -> PageFetched:
+        """A page whose body is kept, as a fetcher would tell of it."""
+        return PageFetched(
+            task_id=task,
+            attempt=attempt,
+            domain="shop.test",
+            url=f"https://shop.test/p/{task}",
+            **{
+                "kind": OrderKind.ORDER_KIND_PAGE, "parser": "product", "content_type": "text/html", "http_status": 200,
+                "body_key": await self.blobs.put(body), "follow": True, "batch": "run", **values,
+            },
+        )  # fmt: skip
+
+    async def send(self, *pages: PageFetched) -> None:
+        """In one message, as far as it goes."""
+        await asyncio.gather(*(self.bus.record(page) for page in pages))
+
+    async def names(self, task: int) -> list[str]:
+        async with self.pool.acquire() as conn:
+            found = await list_items(conn, wanted=ItemFilter(task_id=task), after=0, limit=1000)
+        return [orjson.loads(item.data)["name"] for item in found]
+
+    async def facts(self, kind: Any, count: int) -> list[Any]:
+        async def there() -> bool:
+            return len(self.heard.of(kind)) >= count
+
+        await until(there)
+        return list(self.heard.of(kind))
+
+
+@pytest.fixture
+async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -> AsyncIterator[Place]:
+    pool = await pool_of("limpet.parser")
+    blobs = Blobs.open(tmp_path.as_uri())
+    heard = await listen(bus)
+    async with open_bus(nats_url, name="parser") as own:
+        pulse = Pulse(own, service="parser", worker_id="test")
+        parse = Parse(pool=pool, bus=own, bodies=blobs, pulse=pulse, underway=Underway(own, ParseStarted))
+        intake = Intake(parse.on_delivery, slots=4)
+        part = asyncio.create_task(own.consume(PARSER, intake.take, slots=4, free=intake.free))
+        yield Place(bus, blobs, pool, heard)
+        await intake.drain(5)
+        part.cancel()
+        await asyncio.gather(part, return_exceptions=True)
+
+
+async def test_a_fetched_page_becomes_items_and_a_fact(place: Place) -> None:
+    page = await place.page(7, boots("Boots", "Hat") + b"<a href=/p/8>next</a><a rel=nofollow href=/cart>cart</a>")
+    await place.send(page)
+    (parsed,) = await place.facts(PageParsed, 1)
+    assert parsed.page == page
+    assert (parsed.item_count, parsed.page_type, parsed.link_parts) == (2, "listing", 0)
+    assert [(link.url, link.nofollow) for link in parsed.links] == [
+        ("https://shop.test/p/8", False),
+        ("https://shop.test/cart", True),
+    ]
+    rows = await place.pool.fetch("SELECT * FROM items ORDER BY position")
+    assert [(row["task_id"], row["attempt"], row["position"], row["batch"]) for row in rows] == [
+        (7, 1, 0, "run"),
+        (7, 1, 1, "run"),
+    ]
+    assert orjson.loads(rows[0]["data"])["price"] == "1299.00"
+    kept = await place.pool.fetchrow("SELECT * FROM pages")
+    assert kept is not None
+    assert (kept["task_id"], kept["title"], kept["body_key"], kept["item_count"]) == (7, "Shop", page.body_key, 2)
+
+
+async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:
+    page = await place.page(7, boots("Boots", "Hat"))
+    await place.send(page, page)
+    await place.facts(PageParsed, 2)
+    ids = await place.pool.fetch("SELECT item_id FROM items ORDER BY item_id")
+    await place.send(page)
+    await place.facts(PageParsed, 3)
+    assert await place.names(7) == ["Boots", "Hat"]
+    assert await place.pool.fetch("SELECT item_id FROM items ORDER BY item_id") == ids
+    assert await place.pool.fetchval("SELECT count(*) FROM pages") == 1
+
+
+async def test_the_latest_attempt_is_the_result_and_an_earlier_one_changes_nothing(place: Place) -> None:
+    await place.send(await place.page(7, boots("A", "B", "C"), attempt=2))
+    await place.facts(PageParsed, 1)
+    await place.send(await place.page(7, boots("late"), attempt=1))
+    await place.facts(PageParsed, 2)
+    assert await place.names(7) == ["A", "B", "C"]
+    await place.send(await place.page(7, boots("A", "D"), attempt=3))
+    await place.facts(PageParsed, 3)
+    assert await place.names(7) == ["A", "D"]
+    assert await place.pool.fetchval("SELECT count(*) FROM items") == 2
+
+
+async def test_two_attempts_in_one_message_leave_the_later_one(place: Place) -> None:
+    newer, older = await place.page(7, boots("new"), attempt=2), await place.page(7, boots("old"), attempt=1)
+    await place.send(newer, older)
+    await place.facts(PageParsed, 2)
+    assert await place.names(7) == ["new"]
+
+
+async def test_a_page_whose_body_is_missing_fails_alone(place: Place) -> None:
+    gone = "ab/" + "0" * 62 + ".pack#0+10"
+    pages = [
+        await place.page(1, boots("Boots")),
+        await place.page(2, b"", body_key=gone),
+        await place.page(3, b"", body_key="nonsense"),
+        await place.page(4, boots("Hat")),
+    ]
+    await place.send(*pages)
+    failed = await place.facts(ParseFailed, 2)
+    await place.facts(PageParsed, 2)
+    assert sorted(fact.page.task_id for fact in failed) == [2, 3]
+    assert all("BlobMissing" in fact.error and not fact.retryable for fact in failed)
+    assert sorted(fact.page.task_id for fact in place.heard.of(PageParsed)) == [1, 4]
+    assert await place.pool.fetchval("SELECT count(*) FROM pages") == 2
+
+
+async def test_a_parser_nobody_knows_is_a_failure_with_its_name(place: Place) -> None:
+    await place.send(await place.page(1, b"x", parser="klingon"))
+    (failed,) = await place.facts(ParseFailed, 1)
+    assert "'klingon'" in failed.error
+
+
+async def test_very_many_links_come_in_parts_and_all_of_them_before_the_page(place: Place) -> None:
+    count = 2 * PART_LINKS + 500
+    await place.send(await place.page(1, b"".join(b"<a href=/x/%d></a>" % n for n in range(count)), parser="generic"))
+    (parsed,) = await place.facts(PageParsed, 1)
+    parts: list[LinksDiscovered] = place.heard.of(LinksDiscovered)
+    assert parsed.link_parts == len(parts) == 2
+    assert place.heard.facts[-1] is parsed
+    assert sorted((part.task_id, part.attempt, part.part) for part in parts) == [(1, 1, 1), (1, 1, 2)]
+    urls = {part.part: [link.url for link in part.links] for part in parts}
+    found = [*(link.url for link in parsed.links), *urls[1], *urls[2]]
+    assert found == [f"https://shop.test/x/{n}" for n in range(count)]
+
+
+async def test_hostile_pages_cost_themselves_and_not_their_neighbours(place: Place) -> None:
+    hostile = [
+        b"<div>" * 100_000,
+        b"<a href='" + b"x" * 1_000_000 + b"'>t</a>",
+        b"<script type=application/ld+json>" + b"[" * 100_000 + b"</script>",
+        b'<script type=application/ld+json>{"@type":"Product","name":"\\u0000\\ud800"}</script>',
+        b"\x00" * 1000,
+        b"\xff" * 1000,
+    ]
+    pages = [await place.page(number, body) for number, body in enumerate(hostile, start=1)]
+    await place.send(*pages, await place.page(99, boots("Boots")))
+    facts = [*await place.facts(PageParsed, 6), *await place.facts(ParseFailed, 1)]
+    assert sorted(fact.page.task_id for fact in facts) == [1, 2, 3, 4, 5, 6, 99]
+    assert [fact.page.task_id for fact in place.heard.of(ParseFailed)] == [1]
+    assert await place.names(99) == ["Boots"]
+
+
+async def test_robots_files_and_probes_are_not_parsed(place: Place) -> None:
+    kinds = (OrderKind.ORDER_KIND_ROBOTS, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_PROBE)
+    others = [await place.page(n, boots("no"), kind=kind) for n, kind in enumerate(kinds, start=1)]
+    await place.send(*others, await place.page(9, boots("Boots")))
+    (parsed,) = await place.facts(PageParsed, 1)
+    assert parsed.page.task_id == 9
+    assert await place.pool.fetchval("SELECT array_agg(task_id) FROM pages") == [9]
+
+
+async def test_a_stored_page_is_parsed_again_when_it_is_asked_for(place: Place) -> None:
+    page = await place.page(7, boots("Boots"), parser="generic")
+    await place.send(page)
+    await place.facts(PageParsed, 1)
+    page.parser = "product"
+    await place.bus.record(ParseRequested(page=page))
+    await place.facts(PageParsed, 2)
+    assert await place.names(7) == ["Boots"]
+    row = await place.pool.fetchrow("SELECT parser, attempt FROM pages")
+    assert row is not None
+    assert (row["parser"], row["attempt"]) == ("product", 1)
+
+
+async def test_a_message_that_is_no_page_is_buried_and_the_next_one_read(place: Place) -> None:
+    await place.bus.client.jetstream().publish("crawl.page.fetched", b"\xff\xff\xff")
+    await place.send(await place.page(7, boots("Boots")))
+    await place.facts(PageParsed, 1)
+
+    async def buried() -> bool:
+        return (await place.bus.client.jetstream().stream_info("DEAD")).state.messages == 1
+
+    await until(buried)

@@ -1,0 +1,57 @@
+"""Facts as they go by on the streams' subjects, for tests to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from google.protobuf.message import Message
+from nats.aio.msg import Msg
+
+from limpet.contracts.events.v1.batch_pb2 import Batch
+from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
+from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
+from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed
+from limpet.kit.bus import Bus, subject_of
+from tests.support.waiting import until
+
+M = TypeVar("M", bound=Message)
+KINDS: dict[str, type[Message]] = {
+    subject_of(kind): kind
+    for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed, LinksDiscovered)
+}
+
+
+def task_of(fact: Message) -> int:
+    source: Any = getattr(fact, "page", fact)
+    return int(source.task_id)
+
+
+@dataclass
+class Heard:
+    facts: list[Message] = field(default_factory=list)
+
+    async def on_message(self, message: Msg) -> None:
+        kind = KINDS[message.subject]
+        self.facts += [kind.FromString(record) for record in Batch.FromString(message.data).records]
+
+    def of(self, kind: type[M], task_id: int | None = None) -> list[M]:
+        return [fact for fact in self.facts if isinstance(fact, kind) and task_id in (None, task_of(fact))]
+
+    async def one(self, kind: type[M], task_id: int, *, seconds: float = 10) -> M:
+        """The fact of this kind about the task; any other one about it is a failure of the test."""
+
+        async def there() -> list[Message]:
+            return [fact for fact in self.facts if task_of(fact) == task_id and not isinstance(fact, LinksDiscovered)]
+
+        (fact,) = await until(there, seconds=seconds)
+        assert isinstance(fact, kind), fact
+        return fact
+
+
+async def listen(bus: Bus) -> Heard:
+    heard = Heard()
+    for subject in KINDS:
+        await bus.client.subscribe(subject, cb=heard.on_message)
+    await bus.client.flush()
+    return heard
