@@ -1,4 +1,4 @@
-"""Scrapy over a list of URLs: title and price of each page into JSON lines. Runs in its own environment."""
+"""Scrapy over a list of URLs: title, price and links of each page into JSON lines. Runs in its own environment."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ class ListSpider(scrapy.Spider):  # type: ignore[misc]
             "url": response.url,
             "title": response.css("title::text").get(),
             "price": facts["offers"]["price"],
+            "links": len({response.urljoin(href) for href in response.css("a::attr(href)").getall()}),
         }
 
 

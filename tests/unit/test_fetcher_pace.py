@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.fetcher.clocksync import DRIFT, KEPT, MAX_AGE, Readings, Sample, sample_of
-from limpet.fetcher.gather import Gather
 from limpet.fetcher.orders import LATE, wait_of
 from limpet.fetcher.slots import Slots
+from limpet.kit.gather import Gather
 from limpet.scheduler.politeness import slot_tolerance
 
 HOUR = 3600.0

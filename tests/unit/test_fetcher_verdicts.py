@@ -151,14 +151,26 @@ def test_a_normal_page_that_has_a_captcha_somewhere_is_not() -> None:
 
 @pytest.mark.parametrize(
     "hostile",
-    [b"<script ", b"<!--", b"<", b"<head>", b"<style", b"</script", b"<template><noscript>", b"<!-- <script "],
+    [
+        b"<script ",
+        b"<!--",
+        b"<",
+        b"<head>",
+        b"<style",
+        b"</script",
+        b"<template><noscript>",
+        b"<!-- <script ",
+        b"<script>",
+        b"<!-->",
+        b"<head></hea",
+    ],
 )
 def test_a_hostile_page_is_judged_in_linear_time(hostile: bytes) -> None:
     body = (b"captcha <script>" + hostile * CHALLENGE_BYTES)[:CHALLENGE_BYTES]
     begun = time.thread_time()
     challenge_in(body)
-    # What is quadratic took 650 ms and more, what is linear takes 11 at most.
-    assert time.thread_time() - begun < 0.2
+    # What is quadratic took 130 ms and more, what is linear takes 11 at most.
+    assert time.thread_time() - begun < 0.06
 
 
 @pytest.mark.parametrize(

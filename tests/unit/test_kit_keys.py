@@ -28,7 +28,7 @@ def digest(key: str) -> str:
     ],
 )
 def test_anything_but_a_list_of_roles_and_hashes_is_refused(text: str) -> None:
-    with pytest.raises(BadKeys, match="role:sha256hex|holds no key"):
+    with pytest.raises(BadKeys, match=r"role:sha256hex|holds no key"):
         Keys.parse(text)
 
 

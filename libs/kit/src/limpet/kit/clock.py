@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 
 def to_stamp(moment: datetime) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromDatetime(moment)
-    return stamp
+    return Timestamp(seconds=math.floor(moment.timestamp()), nanos=moment.microsecond * 1000)
 
 
 def seconds_to_stamp(seconds: float) -> Timestamp:

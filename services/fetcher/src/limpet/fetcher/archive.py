@@ -11,12 +11,12 @@ from typing import TypeAlias
 
 import structlog
 
-from limpet.fetcher.gather import Gather
 from limpet.fetcher.store import bodies, responses
 from limpet.fetcher.store.responses import Response
 from limpet.kit.backoff import delay
 from limpet.kit.blobs import Blobs
 from limpet.kit.errors import Retryable
+from limpet.kit.gather import Gather
 from limpet.kit.pg import LOST, Pool
 
 log = structlog.get_logger()

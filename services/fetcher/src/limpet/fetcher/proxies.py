@@ -12,8 +12,8 @@ import grpc
 import structlog
 
 from limpet.contracts.proxy.v1.proxy_service_pb2 import Grant, LeaseRequest, Outcome, ReportRequest, Used, Want
-from limpet.fetcher.gather import Gather
 from limpet.kit.clock import to_seconds
+from limpet.kit.gather import Gather
 
 if TYPE_CHECKING:
     # It exists in the stub file only.

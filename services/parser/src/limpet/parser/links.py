@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import urljoin, urlsplit
 
 from selectolax.lexbor import LexborHTMLParser
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
 from limpet.parser.pagefacts import Head
+
+# What a link seems to lead to, and whether the page asks not to follow it.
+Found: TypeAlias = tuple[LinkKind.ValueType, bool]
 
 MAX_URL: Final = 2_048
 MAX_LINKS: Final = 50_000
@@ -54,31 +57,47 @@ class Base:
         return cls(url=url, scheme=parts.scheme, origin=origin, folder=path[: path.rindex("/") + 1], path=path)
 
 
-def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> list[Link]:
+def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> dict[str, Found]:
     """Every http(s) link once, in the order of the page. One plain link to a page outweighs its nofollow twin."""
     base = Base.of(page_url, head.base_href)
-    found: dict[str, Link] = {}
+    found: dict[str, Found] = {}
     for neighbour in head.neighbours:
         if url := absolute(neighbour, base=base):
-            found[url] = Link(url=url, kind=LinkKind.LINK_KIND_PAGINATION, nofollow=head.nofollow)
+            found[url] = (LinkKind.LINK_KIND_PAGINATION, head.nofollow)
     for node in tree.tags("a"):
         attributes = node.attributes
         href = attributes.get("href")
-        url = absolute(href, base=base) if href else ""
+        if not href:
+            continue
+        url, kind = _rooted(base.origin, href) if href[0] == "/" else _looked_at(absolute(href, base=base))
         if not url:
             continue
         rel = attributes.get("rel")
         nofollow = head.nofollow or (rel is not None and "nofollow" in rel.lower())
         known = found.get(url)
         if known is not None:
-            if known.nofollow and not nofollow:
-                known.nofollow = False
+            if known[1] and not nofollow:
+                found[url] = (known[0], False)
             continue
-        kind = LinkKind.LINK_KIND_PAGINATION if rel in ("next", "prev") else kind_of(url)
-        found[url] = Link(url=url, kind=kind, nofollow=nofollow)
+        found[url] = (LinkKind.LINK_KIND_PAGINATION if rel in ("next", "prev") else kind, nofollow)
         if len(found) >= MAX_LINKS:
             break
-    return list(found.values())
+    return found
+
+
+# Navigation repeats from page to page, so most answers are already known.
+@lru_cache(maxsize=16_384)
+def _rooted(origin: str, href: str) -> tuple[str, LinkKind.ValueType]:
+    """For a link that starts with a slash only the origin matters, or the scheme."""
+    return _looked_at(absolute(href, base=Base.of(origin + "/", "")))
+
+
+def _looked_at(url: str) -> tuple[str, LinkKind.ValueType]:
+    return url, kind_of(url) if url else LinkKind.LINK_KIND_OTHER
+
+
+def as_messages(found: Mapping[str, Found]) -> list[Link]:
+    return [Link(url=url, kind=kind, nofollow=nofollow) for url, (kind, nofollow) in found.items()]
 
 
 def absolute(href: str, *, base: Base) -> str:
@@ -118,7 +137,6 @@ def _join(base: str, href: str) -> str:
         return ""
 
 
-# Navigation repeats from page to page, so most answers are already known.
 @lru_cache(maxsize=16_384)
 def kind_of(url: str) -> LinkKind.ValueType:
     if _PAGINATION.search(url):

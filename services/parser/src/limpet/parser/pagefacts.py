@@ -8,7 +8,7 @@ from typing import Final
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
+from limpet.contracts.events.v1.parse_pb2 import LinkKind
 
 TEXT_LIMIT: Final = 2_000
 _HEAD_LIMIT: Final = 500
@@ -81,8 +81,8 @@ def _read_link(node: LexborNode, found: dict[str, str], neighbours: list[str]) -
         neighbours.append(attributes.get("href") or "")
 
 
-def page_type(*, kind: str, item_count: int, head: Head, links: Sequence[Link]) -> str:
-    """`kind` is what the parser's items are; a page without links that were looked for is judged by its head alone."""
+def page_type(*, kind: str, item_count: int, head: Head, kinds: Sequence[LinkKind.ValueType]) -> str:
+    """`kind` is what the parser's items are, `kinds` what the links of the page seem to lead to."""
     declared = head.opengraph.get("type", "").lower()
     if kind != "page" and item_count:
         return kind if item_count == 1 else "listing"
@@ -90,7 +90,6 @@ def page_type(*, kind: str, item_count: int, head: Head, links: Sequence[Link]) 
         return "product"
     if declared.startswith("article"):
         return "article"
-    kinds = [link.kind for link in links]
     if LinkKind.LINK_KIND_PAGINATION in kinds and kinds.count(LinkKind.LINK_KIND_ITEM) >= _LISTING_LINKS:
         return "listing"
     return "page"

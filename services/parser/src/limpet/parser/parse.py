@@ -145,7 +145,7 @@ class Parse:
         metrics.PAGES.labels("parsed").inc(len(readings))
         metrics.PAGES.labels("failed").inc(failed)
         metrics.ITEMS.inc(sum(len(reading.items) for reading in readings))
-        metrics.LINKS.inc(sum(len(reading.links) for reading in readings))
+        metrics.LINKS.inc(sum(reading.link_count for reading in readings))
         seconds = sum(outcome.seconds for outcome in outcomes)
         metrics.PARSE_SECONDS.observe(seconds / len(outcomes))
         for _ in range(failed):
@@ -171,6 +171,7 @@ def _row(page: PageFetched, reading: Reading) -> ParsedPage:
         content_type=page.content_type,
         charset=page.charset,
         scraped_at=scraped_at,
+        link_count=reading.link_count,
         items=reading.items,
     )
 
@@ -190,6 +191,6 @@ def _log(outcome: Outcome) -> None:
                 parser=page.parser,
                 page_type=result.page_type,
                 item_count=len(result.items),
-                link_count=len(result.links),
+                link_count=result.link_count,
                 duration_ms=round(outcome.seconds * 1000, 3),
             )

@@ -12,7 +12,7 @@ from selectolax.lexbor import SelectolaxError
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.contracts.events.v1.parse_pb2 import Link
 from limpet.parser.document import is_html, read_document
-from limpet.parser.links import find_links
+from limpet.parser.links import as_messages, find_links
 from limpet.parser.pagefacts import page_type
 from limpet.parser.parsers import PARSERS, Parser
 
@@ -39,6 +39,8 @@ class Reading:
     title: str = ""
     # Each item as JSON, ready to be stored.
     items: list[str] = field(default_factory=list)
+    link_count: int = 0
+    # Only where somebody follows them.
     links: list[Link] = field(default_factory=list)
 
 
@@ -68,11 +70,13 @@ def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
     if any(_NUL.search(item) for item in items):
         # PostgreSQL would refuse it, and every other page of the batch with it.
         raise ValueError("an item holds a NUL character")
-    links = find_links(document.tree, page_url=page.url, head=document.head) if page.follow else []
+    found = find_links(document.tree, page_url=page.url, head=document.head)
+    kinds = [kind for kind, _ in found.values()]
     return Reading(
         parser_version=parser.version,
-        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, links=links),
+        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, kinds=kinds),
         title=document.head.title,
         items=items,
-        links=links,
+        link_count=len(found),
+        links=as_messages(found) if page.follow else [],
     )

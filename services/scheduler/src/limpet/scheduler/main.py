@@ -26,7 +26,7 @@ from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
 
-SETTLE_SLOTS = 6
+SETTLE_SLOTS = 16
 
 
 async def work(settings: Settings, readiness: Readiness) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 
+import asyncpg
 import structlog
 from google.protobuf.message import Message
 
@@ -19,6 +20,7 @@ from limpet.kit import tracing
 from limpet.kit.bus import subject_of
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent, Retryable
+from limpet.kit.gather import Gather
 from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.discover import Discover, Found
 from limpet.scheduler.history import attempts_of
@@ -34,6 +36,9 @@ from limpet.scheduler.store.tasks import change_tasks, lock_tasks
 
 log = structlog.get_logger()
 
+LINGER = 0.005
+MOST_MESSAGES = 16
+AT_ONCE = 2
 KINDS: dict[str, type[Message]] = {
     subject_of(kind): kind for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed)
 }
@@ -59,32 +64,55 @@ class Settle:
     freed: Callable[[], None]
     rng: Random = field(default_factory=Random)
 
+    def __post_init__(self) -> None:
+        self._messages: Gather[Sequence[Message], Exception | None] = Gather(
+            self._settle_many, linger=LINGER, most=MOST_MESSAGES, at_once=AT_ONCE
+        )
+
     async def on_facts(self, delivery: Delivery) -> None:
-        """One message holds many records of one kind."""
+        """One message holds many records of one kind; messages of the same moment are settled together."""
         kind = KINDS.get(delivery.subject)
         if kind is None:
             raise Permanent(f"nobody settles {delivery.subject}")
-        facts = delivery.records(kind)
-        started = time.monotonic()
-        try:
-            await self.settle(facts)
-        except COLLIDED as error:
-            raise Retryable(f"settling collided: {error}") from error
-        SETTLE_SECONDS.observe(time.monotonic() - started)
+        if error := await self._messages.add(delivery.records(kind)):
+            raise error
         self.freed()
 
+    async def _settle_many(self, messages: Sequence[Sequence[Message]]) -> Sequence[Exception | None]:
+        """A page that was fetched and parsed meanwhile moves on in one step. One bad message costs only itself."""
+        started = time.monotonic()
+        try:
+            waiting = await self._settle([fact for facts in messages for fact in facts])
+        except COLLIDED as error:
+            return [Retryable(f"settling collided: {error}")] * len(messages)
+        except (asyncpg.DataError, asyncpg.IntegrityConstraintViolationError) as error:
+            if len(messages) == 1:
+                return [error]
+            return [(await self._settle_many([facts]))[0] for facts in messages]
+        SETTLE_SECONDS.observe(time.monotonic() - started)
+        return [
+            Retryable("some pages wait for the rest of their links")
+            if any(key_of(fact) in waiting for fact in facts if isinstance(fact, PageParsed))
+            else None
+            for facts in messages
+        ]
+
     async def settle(self, facts: Sequence[Message]) -> None:
+        if waiting := await self._settle(facts):
+            raise Retryable(f"{len(waiting)} pages wait for the rest of their links")
+
+    async def _settle(self, facts: Sequence[Message]) -> set[tuple[int, int]]:
+        """Returns the pages that cannot be completed yet."""
         if not facts:
-            return
-        name = facts[0].DESCRIPTOR.name
+            return set()
         async with self.pool.acquire() as conn, conn.transaction():
             tasks = await lock_tasks(conn, sorted({key_of(fact)[0] for fact in facts}))
             before = {task_id: task.status for task_id, task in tasks.items()}
             waiting = await self._waiting_for_links(conn, facts, tasks)
-            taken = [fact for fact in facts if key_of(fact) not in waiting and self._apply(tasks, fact)]
+            heard = [fact for fact in facts if not (isinstance(fact, PageParsed) and key_of(fact) in waiting)]
+            taken = [fact for fact in heard if self._apply(tasks, fact)]
             changed = [(before[task_id], task) for task_id, task in tasks.items() if task.changed]
             await change_tasks(conn, changed, parse_lease=self.parse_lease)
-            heard = [fact for fact in facts if key_of(fact) not in waiting]
             known = {task_id for task_id, status in before.items() if status in PARSE_PHASE}
             await add_attempts(
                 conn, [row for fact in heard for row in attempts_of(fact, fetch_known=key_of(fact)[0] in known)]
@@ -95,12 +123,13 @@ class Settle:
             await self._give_back(conn, back, [task for _, task in changed], also={task.domain_id for task in found})
             admitted = await self.discover.add(conn, found)
         self.discover.remember(admitted)
-        FACTS_SETTLED.labels(name, "changed").inc(len(taken))
-        FACTS_SETTLED.labels(name, "ignored").inc(len(facts) - len(taken) - len(waiting))
+        changes, all_heard = (Counter(type(fact) for fact in some) for some in (taken, heard))
+        for kind, count in all_heard.items():
+            FACTS_SETTLED.labels(kind.DESCRIPTOR.name, "changed").inc(changes[kind])
+            FACTS_SETTLED.labels(kind.DESCRIPTOR.name, "ignored").inc(count - changes[kind])
         for fact in taken:
             self._trace(fact, tasks[key_of(fact)[0]])
-        if waiting:
-            raise Retryable(f"{len(waiting)} pages wait for the rest of their links")
+        return waiting
 
     def _apply(self, tasks: dict[int, TaskRow], fact: Message) -> bool:
         task = tasks.get(key_of(fact)[0])

@@ -10,6 +10,7 @@ CREATE TABLE pages (
     page_type text NOT NULL,
     title text NOT NULL,
     item_count integer NOT NULL,
+    link_count integer NOT NULL,
     -- With these the page can be parsed again without being fetched again.
     body_key text NOT NULL,
     content_type text NOT NULL,

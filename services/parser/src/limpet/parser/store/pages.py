@@ -25,6 +25,7 @@ class ParsedPage:
     content_type: str
     charset: str
     scraped_at: datetime
+    link_count: int
     # JSON texts, in the order of the page.
     items: Sequence[str]
 
@@ -35,18 +36,18 @@ KEEP_PAGES: Final = """
     WITH kept AS (
         INSERT INTO pages AS known (
             task_id, attempt, domain, batch, url, parser, parser_version, page_type, title, item_count,
-            body_key, content_type, charset, scraped_at
+            body_key, content_type, charset, scraped_at, link_count
         )
         SELECT * FROM unnest(
             $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
-            $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::timestamptz[]
+            $9::text[], $10::integer[], $11::text[], $12::text[], $13::text[], $14::timestamptz[], $18::integer[]
         )
         ON CONFLICT (task_id) DO UPDATE
            SET attempt = excluded.attempt, domain = excluded.domain, batch = excluded.batch, url = excluded.url,
                parser = excluded.parser, parser_version = excluded.parser_version,
                page_type = excluded.page_type, title = excluded.title, item_count = excluded.item_count,
                body_key = excluded.body_key, content_type = excluded.content_type, charset = excluded.charset,
-               scraped_at = excluded.scraped_at, parsed_at = now()
+               scraped_at = excluded.scraped_at, link_count = excluded.link_count, parsed_at = now()
          WHERE known.attempt < excluded.attempt
             OR (known.attempt = excluded.attempt
                 AND (known.parser, known.parser_version) <> (excluded.parser, excluded.parser_version))
@@ -93,5 +94,6 @@ async def keep_pages(conn: Conn, pages: Sequence[ParsedPage]) -> int:
             [item[0] for item in items],
             [item[1] for item in items],
             [item[2] for item in items],
+            [page.link_count for page in rows],
         )
     )
