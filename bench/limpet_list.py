@@ -56,7 +56,7 @@ def _submit(door: Door, urls: list[str]) -> None:
     domain = {
         "name": urls[0].split("/")[2],
         "crawl_delay_seconds": 0,
-        "max_concurrent_requests": 64,
+        "max_concurrent_requests": 128,
         "parser_name": "product",
     }
     door.post("/api/admin/domains", domain)

@@ -24,7 +24,13 @@ class Batcher:
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def add(self, record: bytes) -> None:
+    async def add(self, *records: bytes) -> None:
+        """Several records may end in several batches: all of them have been sent then."""
+        for sent in {self._put(record): None for record in records}:
+            # One caller's cancellation must not take the batch away from the others.
+            await asyncio.shield(sent)
+
+    def _put(self, record: bytes) -> asyncio.Future[None]:
         if self._records and self._bytes + len(record) > MAX_BYTES:
             self._flush()
         if self._sent is None:
@@ -36,8 +42,7 @@ class Batcher:
         self._bytes += len(record)
         if len(self._records) >= MAX_RECORDS:
             self._flush()
-        # One caller's cancellation must not take the batch away from the others.
-        await asyncio.shield(sent)
+        return sent
 
     def _flush(self) -> None:
         if self._timer is not None:

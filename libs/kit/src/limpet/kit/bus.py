@@ -81,16 +81,16 @@ class Bus:
             headers[tracing.HEADER] = traceparent
         await self._publish(subject, message.SerializeToString(), headers)
 
-    async def record(self, message: Message) -> None:
-        """Add to the open batch of its kind; returns when the server has the batch."""
-        kind = type(message)
+    async def record(self, *messages: Message) -> None:
+        """Add messages of one kind to the open batch of their kind; returns when the server has all of them."""
+        kind = type(messages[0])
         batcher = self._batches.get(kind)
         if batcher is None:
             subject = subject_of(kind)
             batcher = self._batches[kind] = Batcher(
                 lambda data: self._publish(subject, data, {"Nats-Msg-Id": uuid4().hex})
             )
-        await batcher.add(message.SerializeToString())
+        await batcher.add(*(message.SerializeToString() for message in messages))
 
     async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         give_up = time.monotonic() + PUBLISH_PATIENCE

@@ -27,6 +27,9 @@ _SPECIAL: tuple[Network, ...] = (
 )
 
 
+MAX_JUDGED = 10_000
+
+
 class AddressForbidden(LimpetError):
     """The address is not public and nobody has allowed it."""
 
@@ -77,13 +80,22 @@ class Guard:
         self._hosts_file = hosts_file
         self._hosts: frozenset[str] = frozenset()
         self._seen: tuple[int, int] | None = None
+        self._judged: dict[str, bool] = {}
 
     def check(self, host: str, port: int, address: str) -> None:
         """Raises AddressForbidden unless the address may be connected to for this host."""
-        found = ip_address(address.partition("%")[0])
-        if is_public(found) or is_inside(found, self._networks) or self._is_named(host, port):
-            return
-        raise AddressForbidden(host, found)
+        if not (self._is_open(address) or self._is_named(host, port)):
+            raise AddressForbidden(host, ip_address(address.partition("%")[0]))
+
+    def _is_open(self, address: str) -> bool:
+        """What is public or inside an allowed network stays so: a page of a site that is an address asks every time."""
+        known = self._judged.get(address)
+        if known is None:
+            found = ip_address(address.partition("%")[0])
+            if len(self._judged) >= MAX_JUDGED:
+                self._judged.clear()
+            known = self._judged[address] = is_public(found) or is_inside(found, self._networks)
+        return known
 
     def check_literal(self, host: str, port: int) -> None:
         """aiohttp asks no resolver for a host that is an address: it is checked before the request."""

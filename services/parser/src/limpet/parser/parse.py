@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
-from google.protobuf.message import Message
-from google.protobuf.timestamp_pb2 import Timestamp
 
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
-from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.contracts.events.v1.parse_pb2 import Link, LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
+from limpet.kit.clock import seconds_to_stamp
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
@@ -76,7 +75,7 @@ class Parse:
             for start in range(0, len(pages), READ_AT_ONCE):
                 outcomes += await self._parse(pages[start : start + READ_AT_ONCE])
             await self._store(outcomes)
-        await asyncio.gather(*(self._announce(outcome) for outcome in outcomes))
+        await self._announce(outcomes)
         self._count(outcomes)
 
     async def _parse(self, pages: Sequence[PageFetched]) -> list[Outcome]:
@@ -100,44 +99,24 @@ class Parse:
             async with self.pool.acquire() as conn:
                 await keep_pages(conn, parsed)
 
-    async def _announce(self, outcome: Outcome) -> None:
-        page, result = outcome.page, outcome.result
-        started_time = Timestamp()
-        started_time.FromNanoseconds(int(outcome.started_at * 1e9))
-        duration_ms = int(outcome.seconds * 1000)
-        if isinstance(result, Unread):
-            fact: Message = ParseFailed(
-                page=page, error=result.error, retryable=False, started_time=started_time, duration_ms=duration_ms
-            )
-        else:
-            embedded, *rest = split(result.links)
-            # The rest goes first: whoever hears that the page is parsed can count on all its links being there.
-            await asyncio.gather(
-                *(
-                    self.bus.record(
-                        LinksDiscovered(
-                            task_id=page.task_id,
-                            attempt=page.attempt,
-                            part=part,
-                            links=links,
-                            traceparent=page.traceparent,
-                        )
-                    )
-                    for part, links in enumerate(rest, start=1)
-                )
-            )
-            fact = PageParsed(
-                page=page,
-                item_count=len(result.items),
-                page_type=result.page_type,
-                links=embedded,
-                link_parts=len(rest),
-                started_time=started_time,
-                duration_ms=duration_ms,
-                parser_version=result.parser_version,
-            )
-        await self.bus.record(fact)
-        _log(outcome)
+    async def _announce(self, outcomes: Sequence[Outcome]) -> None:
+        parsed, failed, parts = [], [], []
+        for outcome in outcomes:
+            if isinstance(outcome.result, Unread):
+                failed.append(_failed(outcome, outcome.result))
+            else:
+                embedded, *rest = split(outcome.result.links)
+                parts += [_part(outcome.page, number, links) for number, links in enumerate(rest, start=1)]
+                parsed.append(_parsed(outcome, outcome.result, embedded, parts=len(rest)))
+        # Parts go first: whoever hears that the page is parsed can count on all its links being there.
+        if parts:
+            await self.bus.record(*parts)
+        if parsed:
+            await self.bus.record(*parsed)
+        if failed:
+            await self.bus.record(*failed)
+        for outcome in outcomes:
+            _log(outcome)
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         readings = [outcome.result for outcome in outcomes if isinstance(outcome.result, Reading)]
@@ -153,6 +132,35 @@ class Parse:
         if readings:
             self.pulse.done(len(readings))
         self.pulse.latency(seconds / len(outcomes) * 1000)
+
+
+def _parsed(outcome: Outcome, reading: Reading, links: Sequence[Link], *, parts: int) -> PageParsed:
+    return PageParsed(
+        page=outcome.page,
+        item_count=len(reading.items),
+        page_type=reading.page_type,
+        links=links,
+        link_parts=parts,
+        started_time=seconds_to_stamp(outcome.started_at),
+        duration_ms=int(outcome.seconds * 1000),
+        parser_version=reading.parser_version,
+    )
+
+
+def _failed(outcome: Outcome, unread: Unread) -> ParseFailed:
+    return ParseFailed(
+        page=outcome.page,
+        error=unread.error,
+        retryable=False,
+        started_time=seconds_to_stamp(outcome.started_at),
+        duration_ms=int(outcome.seconds * 1000),
+    )
+
+
+def _part(page: PageFetched, number: int, links: Sequence[Link]) -> LinksDiscovered:
+    return LinksDiscovered(
+        task_id=page.task_id, attempt=page.attempt, part=number, links=links, traceparent=page.traceparent
+    )
 
 
 def _row(page: PageFetched, reading: Reading) -> ParsedPage:

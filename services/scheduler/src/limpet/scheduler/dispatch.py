@@ -30,7 +30,7 @@ POLICIES = {
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2
 # Well below the lead of an order, so that no slot is missed for it.
-LONGEST_PAUSE = 0.1
+LONGEST_PAUSE = 0.05
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ class Settings(RestCommon):
         default=0.05, gt=0, le=5, description="Longest pause between two rounds of permits."
     )
     dispatch_share: float = Field(
-        default=0.1, gt=0, le=1, description="Share of the time that rounds of permits may take while there is work."
+        default=0.2, gt=0, le=1, description="Share of the time that rounds of permits may take while there is work."
     )
     dispatch_per_domain: int = Field(default=64, ge=1, description="Most permits for one domain in one round.")
     dispatch_domains: int = Field(default=200, ge=1, description="Most domains served in one round.")
