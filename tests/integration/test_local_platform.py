@@ -144,7 +144,9 @@ def test_a_platform_whose_parent_was_killed_can_be_started_again_at_once(tmp_pat
         with start_up(tmp_path, "--port", str(free_ports(1)[0])) as process:
             eventually(lambda: is_ready(tmp_path) or process.poll() is not None)
             running = find_running(tmp_path)
-            assert running is not None, process.communicate()
+            if running is None:
+                process.kill()
+                pytest.fail(f"it is not running: {process.communicate()}")
             pids |= set(running.pids.values())
             process.send_signal(number)
             process.communicate()

@@ -44,7 +44,18 @@ def find_running(data: Path) -> Runtime | None:
         runtime = Runtime(**json.loads((data / FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return runtime if in_use(data) else None
+    # Its successor holds the folder a moment before it removes the file.
+    return runtime if in_use(data) and _is_alive(runtime.pid) else None
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def remove(data: Path) -> None:
