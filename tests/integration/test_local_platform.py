@@ -125,10 +125,15 @@ def test_a_service_that_cannot_start_is_named_with_its_log(tmp_path: Path, monke
 def test_up_stops_in_order_and_exits_0(tmp_path: Path, number: signal.Signals) -> None:
     port = free_ports(1)[0]
     with start_up(tmp_path, "--port", str(port)) as process:
-        eventually(lambda: is_ready(tmp_path) or process.poll() is not None)
+        assert process.stdout is not None
+        said = ""
+        # Its last line before it waits; an early end of the process ends its output.
+        while "Ctrl-C stops everything" not in said and (line := process.stdout.readline()):
+            said += line
         running = find_running(tmp_path)
         process.send_signal(number)
-        said, _ = process.communicate(timeout=60)
+        rest, _ = process.communicate(timeout=60)
+        said += rest
     assert process.returncode == 0, said
     assert running is not None
     assert running.key in said
