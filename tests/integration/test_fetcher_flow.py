@@ -134,7 +134,11 @@ class Place:
 
     async def send(self, *orders: FetchRequested, queue: str = "normal") -> None:
         for order in orders:
-            await self.bus.publish(order, key=f"fetch-requested:{order.task_id}:{order.attempt}", suffix=queue)
+            await self.send_together(order, queue=queue)
+
+    async def send_together(self, *orders: FetchRequested, queue: str = "normal") -> None:
+        key = f"fetch-requested:{orders[0].task_id}:{orders[0].attempt}"
+        await self.bus.publish_together(orders, key=key, suffix=queue)
 
     async def all_taken(self) -> None:
         """Until the stream holds no order: each has been acknowledged."""
@@ -242,6 +246,21 @@ async def test_every_answer_ends_in_its_own_fact_and_row(place: Place) -> None:
     rows = await place.pool.fetch("SELECT verdict, body_key FROM http_responses ORDER BY task_id")
     assert [row["verdict"] for row in rows] == ["failed", "blocked", "failed", "garbage", "redirected", "failed"]
     assert {row["body_key"] for row in rows} == {""}
+
+
+async def test_orders_of_one_message_are_carried_out_side_by_side_and_each_ends_in_its_own_fact(place: Place) -> None:
+    await tell_the_time(place.bus)
+    place.site.answers["/broken"] = reply(b"oops", "500 Oops")
+    fetcher = await place.make()
+    async with fetcher.taking_orders():
+        late = place.order(task=3, soon=-60.0, window=1.0)
+        await place.send_together(place.order(task=1), place.order("/broken", task=2), late, place.order(task=4))
+        for task in (1, 4):
+            await place.heard.one(PageFetched, task)
+        assert (await place.heard.one(FetchFailed, 2)).http_status == 500
+        assert (await place.heard.one(FetchReturned, 3)).reason == ReturnReason.RETURN_REASON_LATE
+        await place.all_taken()
+    assert sorted(place.site.targets()) == ["/broken", "/p", "/p"]
 
 
 async def test_a_hostile_location_costs_its_own_page_and_not_those_of_the_same_moment(place: Place) -> None:

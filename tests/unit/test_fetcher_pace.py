@@ -148,12 +148,12 @@ async def test_a_drain_wakes_what_waits_lets_what_runs_finish_and_takes_nothing_
     ended: list[str] = []
 
     async def waits() -> None:
-        with slots.hold():
+        async with slots.hold():
             await slots.pause(HOUR)
             ended.append("woken")
 
     async def runs() -> None:
-        with slots.hold():
+        async with slots.hold():
             await finish.wait()
             ended.append("finished")
 
@@ -172,7 +172,7 @@ async def test_a_drain_wakes_what_waits_lets_what_runs_finish_and_takes_nothing_
 
 async def test_a_drain_gives_up_on_what_does_not_end() -> None:
     slots = Slots(1)
-    with slots.hold():
+    async with slots.hold():
         async with asyncio.timeout(5):
             await slots.drain(0.01)
         assert slots.in_hand == 1
@@ -220,3 +220,24 @@ async def test_one_callers_cancellation_does_not_take_the_batch_from_the_others(
     go.set()
     assert await stayer == 2
     assert leaver.cancelled()
+
+
+async def test_orders_above_the_limit_wait_for_room() -> None:
+    slots, ends = Slots(2), [asyncio.Event() for _ in range(3)]
+    begun: list[int] = []
+
+    async def carry_out(number: int) -> None:
+        async with slots.hold():
+            begun.append(number)
+            await ends[number].wait()
+
+    tasks = [asyncio.create_task(carry_out(number)) for number in range(3)]
+    await asyncio.sleep(0)
+    assert (begun, slots.in_hand, slots.free()) == ([0, 1], 3, 0)
+    ends[0].set()
+    await tasks[0]
+    await asyncio.sleep(0)
+    assert (begun, slots.in_hand) == ([0, 1, 2], 2)
+    for end in ends:
+        end.set()
+    await asyncio.gather(*tasks)

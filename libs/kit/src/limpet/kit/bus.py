@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from random import Random
@@ -21,6 +21,7 @@ from nats.js import JetStreamContext
 from nats.js.errors import APIError, NoStreamResponseError
 from prometheus_client import Counter, Histogram
 
+from limpet.contracts.events.v1.batch_pb2 import Batch
 from limpet.contracts.options.v1.subject_pb2 import subject as subject_option
 from limpet.kit import tracing
 from limpet.kit.backoff import delay
@@ -80,6 +81,12 @@ class Bus:
         if traceparent := traceparent or tracing.current():
             headers[tracing.HEADER] = traceparent
         await self._publish(subject, message.SerializeToString(), headers)
+
+    async def publish_together(self, messages: Sequence[Message], *, key: str, suffix: str = "") -> None:
+        """Records of one kind as one message, acknowledged by the server: they reach one consumer together."""
+        subject = subject_of(type(messages[0])) + (f".{suffix}" if suffix else "")
+        batch = Batch(records=[message.SerializeToString() for message in messages])
+        await self._publish(subject, batch.SerializeToString(), {"Nats-Msg-Id": key})
 
     async def record(self, *messages: Message) -> None:
         """Add messages of one kind to the open batch of their kind; returns when the server has all of them."""

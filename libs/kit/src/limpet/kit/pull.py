@@ -58,8 +58,10 @@ class Pull:
             while True:
                 if self._broken or time.monotonic() - self._heard > 2.5 * HEARTBEAT:
                     await self._repair()
-                wanted = free() - sum(self._asked.values())
-                if wanted > 0 and not self._broken:
+                asked = sum(self._asked.values())
+                wanted = free() - asked
+                # A request for each free slot would cost as much as its message: while one is open, the next is larger.
+                if wanted > 0 and wanted >= asked and not self._broken:
                     await self._ask(inbox, wanted)
                 try:
                     async with asyncio.timeout(HEARTBEAT):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 
@@ -51,8 +52,15 @@ class Fetch:
             # Its first holder may still be at it; if not, the permit expires by itself.
             REDELIVERED.inc()
             return
-        with self.slots.hold():
-            order = delivery.message(FetchRequested)
+        orders = delivery.records(FetchRequested)
+        # One that fails must not take the others with it; nobody carries it out again, so its permit expires.
+        ends = await asyncio.gather(*map(self._carry_out, orders), return_exceptions=True)
+        for end in ends:
+            if isinstance(end, BaseException):
+                raise end
+
+    async def _carry_out(self, order: FetchRequested) -> None:
+        async with self.slots.hold():
             fact = await self._settle(order)
             await self.bus.record(fact)
             self._count(order, fact)

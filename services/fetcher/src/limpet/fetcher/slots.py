@@ -1,12 +1,15 @@
-"""The orders in hand: how many more fit, how they wait for their time, and how they end when the process stops."""
+"""The orders in hand: how many more fit, how they wait for room and time, and how they end when the process stops."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from limpet.fetcher.metrics import IN_HAND
+
+# The scheduler puts at most this many orders into one message.
+MOST_TOGETHER = 8
 
 
 class Slots:
@@ -14,6 +17,7 @@ class Slots:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._room = asyncio.Semaphore(limit)
         self._empty = asyncio.Event()
         self._empty.set()
         self._waiting: set[asyncio.Future[None]] = set()
@@ -21,15 +25,19 @@ class Slots:
         self.stopping = False
 
     def free(self) -> int:
-        return 0 if self.stopping else self._limit - self.in_hand
+        """How many more messages are asked for. What comes above the limit waits for room."""
+        room = self._limit - self.in_hand
+        return 0 if self.stopping or room <= 0 else max(1, room // MOST_TOGETHER)
 
-    @contextmanager
-    def hold(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def hold(self) -> AsyncIterator[None]:
+        """Have one order in hand, and room to carry it out."""
         self.in_hand += 1
         self._empty.clear()
         IN_HAND.set(self.in_hand)
         try:
-            yield
+            async with self._room:
+                yield
         finally:
             self.in_hand -= 1
             IN_HAND.set(self.in_hand)

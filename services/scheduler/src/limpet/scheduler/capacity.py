@@ -20,6 +20,11 @@ class Capacity:
         beat = Beat.FromString(data)
         self._fetchers[beat.worker_id] = (time.monotonic(), beat.capacity)
 
+    @property
+    def fetchers(self) -> int:
+        """How many were heard of lately."""
+        return len(self._fetchers)
+
     def window(self, now: float) -> int:
         self._fetchers = {name: seen for name, seen in self._fetchers.items() if now - seen[0] < SILENT_AFTER}
         return max(self._floor, 2 * sum(capacity for _, capacity in self._fetchers.values()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -29,6 +30,8 @@ POLICIES = {
 }
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2
+# A message for each order would cost more than claiming it. The order of a slow page delays nobody: each has its own slot.
+MOST_TOGETHER = 8
 # Well below the lead of an order, so that no slot is missed for it.
 LONGEST_PAUSE = 0.05
 
@@ -106,15 +109,22 @@ class Dispatch:
 
     async def _announce(self, permits: list[Permit]) -> None:
         """What cannot be announced comes back when its permit expires."""
-        results = await asyncio.gather(*(self._send(permit) for permit in permits), return_exceptions=True)
-        lost = [result for result in results if isinstance(result, BaseException)]
-        ORDERS_SENT.inc(len(permits) - len(lost))
+        messages = together(permits, fetchers=self.capacity.fetchers)
+        ends = await asyncio.gather(*(self._send(queue, some) for queue, some in messages), return_exceptions=True)
+        lost = sum(len(some) for (_, some), end in zip(messages, ends, strict=True) if isinstance(end, BaseException))
+        ORDERS_SENT.inc(len(permits) - lost)
         if lost:
-            log.warning("orders_not_sent", count=len(lost), error=repr(lost[0]))
+            error = next(end for end in ends if isinstance(end, BaseException))
+            log.warning("orders_not_sent", count=lost, error=repr(error))
 
-    async def _send(self, permit: Permit) -> None:
+    async def _send(self, queue: str, permits: list[Permit]) -> None:
+        orders = [self._order(permit) for permit in permits]
+        await self.bus.publish_together(
+            orders, key=f"fetch-requested:{permits[0].task_id}:{permits[0].attempt}", suffix=queue
+        )
+
+    def _order(self, permit: Permit) -> FetchRequested:
         sampled = self.sampler.take(time.monotonic())
-        traceparent = tracing.make_traceparent(permit.trace_id.hex, sampled=sampled)
         order = FetchRequested(
             task_id=permit.task_id,
             attempt=permit.attempt,
@@ -130,20 +140,25 @@ class Dispatch:
             start_by_time=to_stamp(permit.start_by),
             give_up_time=to_stamp(permit.give_up_at),
             min_body_bytes=permit.min_body_bytes,
-            traceparent=traceparent,
+            traceparent=tracing.make_traceparent(permit.trace_id.hex, sampled=sampled),
         )
-        queue = "high" if permit.priority <= LAST_HIGH_PRIORITY else "normal"
-        try:
-            await self.bus.publish(
-                order, key=f"fetch-requested:{permit.task_id}:{permit.attempt}", suffix=queue, traceparent=traceparent
-            )
-        finally:
-            if sampled:
-                with tracing.use(traceparent):
-                    log.info(
-                        "order_sent",
-                        task_id=permit.task_id,
-                        attempt=permit.attempt,
-                        url=permit.url,
-                        domain=permit.domain,
-                    )
+        if sampled:
+            with tracing.use(order.traceparent):
+                log.info(
+                    "order_sent",
+                    task_id=permit.task_id,
+                    attempt=permit.attempt,
+                    url=permit.url,
+                    domain=permit.domain,
+                )
+        return order
+
+
+def together(permits: Sequence[Permit], *, fetchers: int) -> list[tuple[str, list[Permit]]]:
+    """Orders by queue, a few in each message: every fetcher gets its share, and none waits for a full message."""
+    messages: list[tuple[str, list[Permit]]] = []
+    for queue in ("high", "normal"):
+        some = [permit for permit in permits if (permit.priority <= LAST_HIGH_PRIORITY) == (queue == "high")]
+        size = max(1, min(MOST_TOGETHER, len(some) // max(1, fetchers)))
+        messages += [(queue, some[at : at + size]) for at in range(0, len(some), size)]
+    return messages
