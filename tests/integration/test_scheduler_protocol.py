@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
@@ -13,16 +14,21 @@ import pytest
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import Link, PageParsed
-from limpet.kit.errors import Retryable
+from limpet.kit.errors import Permanent, Retryable
 from limpet.kit.pg import Pool
+from limpet.scheduler.api.schemas import DomainIn
 from limpet.scheduler.discover import Discover
+from limpet.scheduler.grant import Terms
+from limpet.scheduler.grant import grant as grant_round
 from limpet.scheduler.politeness import slot_tolerance
 from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.ripen import Ripen
+from limpet.scheduler.robots import RobotsBook
 from limpet.scheduler.settle import Settle
 from limpet.scheduler.store.batches import add_batch
 from limpet.scheduler.store.domains import add_domain
-from limpet.scheduler.store.permits import Permit, grant_permits
+from limpet.scheduler.store.permits import Permit
 from limpet.scheduler.submit import submit
 from tests.conftest import PoolFactory
 
@@ -33,27 +39,30 @@ async def pool(pool_of: PoolFactory) -> Pool:
 
 
 async def make_domain(pool: Pool, name: str = "shop.test", **values: Any) -> None:
-    settings = {
-        "name": name, "base_url": f"http://{name}/", "parser_name": "generic", "crawl_delay_seconds": 0.0,
-        "max_concurrent_requests": 100, "max_per_group": 5, "user_agent": "test", "proxy_policy": "none", "min_body_bytes": 0,
-        "default_crawl_frequency": timedelta(days=1), **values,
-    }  # fmt: skip
-    settings["slot_tolerance_seconds"] = slot_tolerance(settings["crawl_delay_seconds"])
+    body = DomainIn.model_validate(
+        {"name": name, "crawl_delay_seconds": 0, "max_concurrent_requests": 100, "obey_robots": False, **values}
+    )
     async with pool.acquire() as conn:
-        assert await add_domain(conn, settings) is not None
+        assert await add_domain(conn, name, {**body.model_dump(), "base_url": f"http://{name}/"}) is not None
 
 
 async def grant(pool: Pool, *, window: int = 1000, lead: float = 0.4, lease: float = 30.0) -> list[Permit]:
+    terms = Terms(
+        lead=timedelta(seconds=lead), per_domain=64, domains=100, patience=timedelta(0), timeout=timedelta(seconds=lease),
+        margin=timedelta(0),
+    )  # fmt: skip
     async with pool.acquire() as conn, conn.transaction():
-        return await grant_permits(
-            conn, window=window, per_domain=64, lead=timedelta(seconds=lead), domains=100, patience=timedelta(seconds=0),
-            timeout=timedelta(seconds=lease), margin=timedelta(seconds=0),
-        )  # fmt: skip
+        return await grant_round(conn, terms, window=window, book=RobotsBook())
 
 
 def make_settle(pool: Pool) -> Settle:
     policy = RetryPolicy(retry_base=60, block_base=30)
-    return Settle(pool, Discover(pool), policy, timedelta(seconds=60), freed=lambda: None, rng=Random(1))
+    return Settle(pool, NoBodies(), Discover(pool), policy, timedelta(seconds=60), freed=lambda: None, rng=Random(1))
+
+
+class NoBodies:
+    async def get_many(self, keys: Sequence[str]) -> Sequence[bytes | Permanent]:
+        raise AssertionError(f"no body is read here: {keys}")
 
 
 async def submit_pages(pool: Pool, count: int, *, host: str = "shop.test", **options: Any) -> None:
@@ -70,6 +79,15 @@ async def in_flight(pool: Pool) -> tuple[int, int]:
     row = await pool.fetchrow("SELECT (SELECT sum(in_flight) FROM domains), (SELECT count(*) FROM permits)")
     assert row is not None
     return row[0], row[1]
+
+
+async def come_due(pool: Pool) -> None:
+    """All that waits in the calendar has waited long enough."""
+    await pool.execute("UPDATE crawl_tasks SET scheduled_at = now() - interval '1 s' WHERE status = 'pending'")
+    await pool.execute(
+        "UPDATE waiting_tasks w SET wake_at = t.scheduled_at FROM crawl_tasks t WHERE t.task_id = w.task_id"
+    )
+    await Ripen(pool, every=1, freed=lambda: None, parse_lease=timedelta(seconds=60)).round()
 
 
 def page(permit: Permit) -> PageFetched:
@@ -119,8 +137,7 @@ async def test_repeated_and_late_facts_change_nothing(pool: Pool) -> None:
     assert row["fetch_errors"] == 1
     assert timedelta(seconds=40) < row["wait"] < timedelta(seconds=80)
     assert await in_flight(pool) == (0, 0)
-    await pool.execute("UPDATE crawl_tasks SET scheduled_at = now()")
-    await pool.execute("UPDATE domains SET ready_at = now()")
+    await come_due(pool)
     (second,) = await grant(pool)
     assert second.attempt == first.attempt + 1
     await settle.settle([failed])
@@ -301,8 +318,11 @@ async def test_a_held_domain_gets_nothing_and_holds_up_nobody_else(pool: Pool, d
 
 async def test_s10_schedulers_at_once_never_pass_a_groups_limit_or_the_domains(pool: Pool) -> None:
     await make_domain(pool, max_concurrent_requests=12, max_per_group=5)
-    await submit_pages(pool, 60)
-    await pool.execute("UPDATE crawl_tasks SET group_key = CASE WHEN task_id % 2 = 0 THEN 'even' ELSE 'odd' END")
+    await submit(
+        pool,
+        [{"url": f"http://shop.test/p/{n}", "group_key": "odd" if n % 2 else "even"} for n in range(60)],
+        batch=None,
+    )
     settle = make_settle(pool)
 
     async def scheduler(rng: Random) -> int:

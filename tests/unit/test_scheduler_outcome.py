@@ -129,6 +129,9 @@ def test_a_fact_counts_exactly_where_it_should_and_elsewhere_changes_nothing(nam
         if status in statuses and attempt in attempts:
             assert settle(task, fact), (name, status, attempt)
             assert (task.status, task.changed) == (target, True)
+        elif status is Status.PAUSED and name in ("page", "parsed") and attempt in attempts:
+            assert settle(task, fact), "a page that comes while its task is paused is kept"
+            assert (task.status, task.paused_from) == (Status.PAUSED, "downloaded")
         else:
             assert not settle(task, fact), (name, status, attempt)
             assert asdict(task) == before
@@ -293,13 +296,13 @@ def test_a_change_that_is_not_in_the_table_cannot_be_made() -> None:
                     assert (task.status, task.changed) == (source, False)
 
 
-def test_the_table_knows_ten_statuses_and_leaves_terminal_ones_only_by_a_new_crawl() -> None:
+def test_the_table_knows_ten_statuses_and_leaves_terminal_ones_only_when_asked() -> None:
     assert {status.value for status in Status} == {
         "pending", "queued", "crawling", "downloaded", "queued_parse", "parsing", "completed", "failed", "paused",
         "cancelled",
     }  # fmt: skip
     out_of_terminal = {event for event, rule in TRANSITIONS.items() if rule.sources & TERMINAL}
-    assert out_of_terminal == {"recrawled"}
+    assert out_of_terminal == {"recrawled", "restarted", "reparsed"}
     assert {event for event, rule in TRANSITIONS.items() if Status.PENDING not in rule.sources} >= {"fetch_started"}
     assert set(Status) - {Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.PAUSED} == OPEN
 
@@ -332,7 +335,8 @@ def test_no_sequence_of_facts_makes_a_change_that_is_not_in_the_table(
             assert asdict(task) == before
             continue
         assert any(allowed(event, before["status"], task.status) for event in TRANSITIONS)
-        assert before["status"] not in TERMINAL | {Status.PAUSED}
+        assert before["status"] not in TERMINAL
+        assert before["status"] is not Status.PAUSED or task.status is Status.PAUSED
         assert task.attempt == before["attempt"]
         assert task.fetch_errors <= retries + 1
         assert task.blocks <= MAX_BLOCKS + 1

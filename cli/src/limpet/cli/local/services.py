@@ -87,7 +87,7 @@ def environment(name: str, wiring: Wiring) -> dict[str, str]:
         env["LIMPET_HTTP_HOST"] = LOOPBACK
         env["LIMPET_HTTP_PORT"] = str(wiring.ports[f"{name}.http"])
         env["LIMPET_API_KEYS"] = "admin:" + hashlib.sha256(wiring.key.encode()).hexdigest()
-    if service in ("fetcher", "parser"):
+    if service in ("scheduler", "fetcher", "parser"):
         env["LIMPET_PAGE_STORE"] = (wiring.data / "pages").as_uri()
     if service == "fetcher":
         env["LIMPET_BROKER_ADDRESS"] = f"{LOOPBACK}:{wiring.ports['proxy-broker.grpc']}"

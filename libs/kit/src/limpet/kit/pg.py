@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any, TypeAlias
@@ -40,9 +40,14 @@ class _Plain(asyncpg.Connection):
 
 
 @asynccontextmanager
-async def open_pool(dsn: str, *, size: int = 10, readiness: Readiness | None = None) -> AsyncIterator[Pool]:
-    """A pool on a database that answers. Until it does: not ready, retrying with backoff."""
-    pool = await _connect(dsn, size=size, readiness=readiness)
+async def open_pool(
+    dsn: str, *, size: int = 10, readiness: Readiness | None = None, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Pool]:
+    """A pool on a database that answers. Until it does: not ready, retrying with backoff.
+
+    `settings` are the server's, for every connection of the pool.
+    """
+    pool = await _connect(dsn, size=size, readiness=readiness, settings=settings or {})
     try:
         yield pool
     finally:
@@ -53,7 +58,7 @@ async def open_pool(dsn: str, *, size: int = 10, readiness: Readiness | None = N
             pool.terminate()
 
 
-async def _connect(dsn: str, *, size: int, readiness: Readiness | None) -> Pool:
+async def _connect(dsn: str, *, size: int, readiness: Readiness | None, settings: Mapping[str, str]) -> Pool:
     attempt = 0
     while True:
         try:
@@ -69,6 +74,7 @@ async def _connect(dsn: str, *, size: int, readiness: Readiness | None) -> Pool:
                     "application_name": "limpet",
                     "idle_in_transaction_session_timeout": "30s",
                     "timezone": "UTC",
+                    **settings,
                 },
             )
         except (*LOST, asyncpg.InvalidCatalogNameError) as error:

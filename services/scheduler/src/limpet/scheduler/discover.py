@@ -70,8 +70,7 @@ class Discover:
             tasks = list(wanted[batch_id].values())
             added = await admit(conn, tasks, batch=batch, created_by="discovery")
             TASKS_ADDED.labels("discovery").inc(len(added.created))
-            if added.domains:
-                await wake_domains(conn, added.domains)
+            await wake_domains(conn, added.due)
             if not added.full:
                 looked_at += [(batch_id, task.digest) for task in tasks]
         return looked_at

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import asyncpg
 import structlog
@@ -17,9 +16,11 @@ from limpet.kit.bus import Bus
 from limpet.kit.clock import to_stamp
 from limpet.kit.pg import LOST, Pool
 from limpet.scheduler.capacity import Capacity
+from limpet.scheduler.grant import Terms, grant
 from limpet.scheduler.metrics import DISPATCH_SECONDS, ORDERS_SENT
+from limpet.scheduler.robots import RobotsBook
 from limpet.scheduler.sampling import Sampler
-from limpet.scheduler.store.permits import Permit, grant_permits
+from limpet.scheduler.store.permits import Permit
 
 log = structlog.get_logger()
 
@@ -28,6 +29,7 @@ POLICIES = {
     "preferred": ProxyPolicy.PROXY_POLICY_PREFERRED,
     "required": ProxyPolicy.PROXY_POLICY_REQUIRED,
 }
+KINDS = {"page": OrderKind.ORDER_KIND_PAGE, "robots": OrderKind.ORDER_KIND_ROBOTS}
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2
 # A message for each order would cost more than claiming it. The order of a slow page delays nobody: each has its own slot.
@@ -36,27 +38,17 @@ MOST_TOGETHER = 8
 LONGEST_PAUSE = 0.05
 
 
-@dataclass(frozen=True)
-class Pace:
-    """The figures of a round."""
-
-    lead: timedelta
-    tick: float
-    share: float
-    per_domain: int
-    domains: int
-    patience: timedelta
-    timeout: timedelta
-    margin: timedelta
-
-
 @dataclass
 class Dispatch:
     pool: Pool
     bus: Bus
-    pace: Pace
+    terms: Terms
+    tick: float
+    # The part of the time that rounds may take while there is work.
+    share: float
     capacity: Capacity
     sampler: Sampler
+    _book: RobotsBook = field(default_factory=RobotsBook)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -77,10 +69,10 @@ class Dispatch:
             if granted:
                 # Rounds are dear and permits in them cheap: the dearer they get, the more tasks one should find.
                 took = time.monotonic() - started
-                await asyncio.sleep(min(LONGEST_PAUSE, took / self.pace.share - took))
+                await asyncio.sleep(min(LONGEST_PAUSE, took / self.share - took))
             else:
                 try:
-                    async with asyncio.timeout(self.pace.tick):
+                    async with asyncio.timeout(self.tick):
                         await self._wake.wait()
                 except TimeoutError:
                     pass
@@ -90,16 +82,8 @@ class Dispatch:
         """Grant and announce once. Returns how many permits were granted."""
         started = time.monotonic()
         async with self.pool.acquire() as conn, conn.transaction():
-            permits = await grant_permits(
-                conn,
-                window=self.capacity.window(time.monotonic()),
-                per_domain=self.pace.per_domain,
-                lead=self.pace.lead,
-                domains=self.pace.domains,
-                patience=self.pace.patience,
-                timeout=self.pace.timeout,
-                margin=self.pace.margin,
-            )
+            window = self.capacity.window(time.monotonic())
+            permits = await grant(conn, self.terms, window=window, book=self._book)
         if permits:
             DISPATCH_SECONDS.observe(time.monotonic() - started)
             task = asyncio.create_task(self._announce(permits))
@@ -130,7 +114,7 @@ class Dispatch:
             attempt=permit.attempt,
             url=permit.url,
             domain=permit.domain,
-            kind=OrderKind.ORDER_KIND_PAGE,
+            kind=KINDS[permit.kind],
             proxy_policy=POLICIES[permit.proxy_policy],
             user_agent=permit.user_agent,
             parser=permit.parser,

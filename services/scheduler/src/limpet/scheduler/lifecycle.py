@@ -46,6 +46,9 @@ TRANSITIONS: dict[str, Rule] = {
         {Status.QUEUED_PARSE},
         "a good page of the current crawl was stored; the first one wins",
     ),
+    "page_kept": _rule(
+        frozenset({Status.PAUSED}), {Status.PAUSED}, "a page came while the task was paused: it goes on from there"
+    ),
     "fetch_failed": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "no page: tried again later, or given up"),
     "blocked": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the site refused: cooled down, or given up"),
     "returned": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the order came back unused, or the page has moved"),
@@ -60,7 +63,23 @@ TRANSITIONS: dict[str, Rule] = {
     "parse_asked": _rule(
         PARSE_PHASE, {Status.QUEUED_PARSE, Status.FAILED}, "the parser was asked (again), or given up"
     ),
-    "recrawled": _rule(TERMINAL, {Status.PENDING}, "a new crawl of a known URL"),
+    "recrawled": _rule(TERMINAL, {Status.PENDING}, "a new crawl of a known URL: its time has come, or a batch asked"),
+    "restarted": _rule(TERMINAL, {Status.PENDING}, "a person asked for another crawl"),
+    "reparsed": _rule(
+        TERMINAL | {Status.DOWNLOADED}, {Status.DOWNLOADED}, "a person asked for the stored page to be parsed again"
+    ),
+    "paused": _rule(OPEN, {Status.PAUSED}, "a person stopped it; where it stood is remembered"),
+    "resumed": _rule(
+        frozenset({Status.PAUSED}),
+        {Status.PENDING, Status.DOWNLOADED},
+        "a person lets it go on from where it stood: a page that is there is not fetched again",
+    ),
+    "cancelled": _rule(OPEN | {Status.PAUSED}, {Status.CANCELLED}, "a person gave it up"),
+    "disallowed": _rule(frozenset({Status.PENDING}), {Status.CANCELLED}, "robots.txt does not allow it"),
+    "parent_failed": _rule(
+        frozenset({Status.PENDING}), {Status.CANCELLED}, "the task that it waited for did not complete"
+    ),
+    "robots_read": _rule(FETCHING, {Status.COMPLETED}, "the robots.txt of an origin was read, or there is none"),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from limpet.kit.beat import Pulse
+from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
@@ -18,41 +19,59 @@ from limpet.scheduler.api.app import make_api
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
 from limpet.scheduler.discover import Discover
-from limpet.scheduler.dispatch import Dispatch, Pace
+from limpet.scheduler.dispatch import Dispatch
+from limpet.scheduler.grant import Terms
 from limpet.scheduler.notices import Notices
 from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
 
 SETTLE_SLOTS = 16
+# Statements are planned once, not every time: planning takes as long as running. The plan may be made while the tables are
+# still empty, so it must use the indexes whatever their size is then.
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
 
 
 async def work(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
     async with (
-        open_pool(dsn, size=12, readiness=readiness) as pool,
+        open_pool(dsn, size=12, readiness=readiness, settings=PLANS) as pool,
         open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
     ):
         await migrate(dsn, "limpet.scheduler")
         capacity = Capacity(floor=settings.window_floor)
-        pace = Pace(
+        terms = Terms(
             lead=timedelta(seconds=settings.dispatch_lead_seconds),
-            tick=settings.dispatch_tick_seconds,
-            share=settings.dispatch_share,
             per_domain=settings.dispatch_per_domain,
             domains=settings.dispatch_domains,
             patience=timedelta(seconds=settings.order_patience_seconds),
             timeout=timedelta(seconds=settings.fetch_timeout_seconds),
             margin=timedelta(seconds=settings.lease_margin_seconds),
         )
-        dispatch = Dispatch(pool, bus, pace, capacity, Sampler(settings.traces_per_second))
+        dispatch = Dispatch(
+            pool,
+            bus,
+            terms,
+            tick=settings.dispatch_tick_seconds,
+            share=settings.dispatch_share,
+            capacity=capacity,
+            sampler=Sampler(settings.traces_per_second),
+        )
         discover = Discover(pool)
         parse_lease = timedelta(seconds=settings.parse_lease_seconds)
         policy = RetryPolicy(retry_base=settings.retry_base_seconds, block_base=settings.block_base_seconds)
-        settle = Settle(pool, discover, policy, parse_lease, freed=dispatch.wake)
+        bodies = Blobs.open(settings.page_store)
+        settle = Settle(pool, bodies, discover, policy, parse_lease, freed=dispatch.wake)
         reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
+        ripen = Ripen(pool, every=0.25, freed=dispatch.wake, parse_lease=parse_lease)
         notices = Notices(pool)
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
@@ -73,6 +92,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             settle_parsed=bus.consume(SCHEDULER_SETTLE_PARSED, settle.on_facts, slots=SETTLE_SLOTS),
             discover=bus.consume(SCHEDULER_DISCOVER, discover.on_links_discovered, slots=2),
             reclaim=reclaim.run(),
+            ripen=ripen.run(),
             dispatch=dispatch.run(),
         )
 

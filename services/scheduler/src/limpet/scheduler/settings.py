@@ -10,6 +10,9 @@ from limpet.kit.settings import RestCommon
 class Settings(RestCommon):
     ops_port: int = Field(default=9101, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
     http_port: int = Field(default=8081, ge=0, le=65535, description="Port of the REST API.")
+    page_store: str = Field(
+        description="Where page bodies are kept, robots.txt among them: file:///folder, s3://bucket/prefix, gs:// or az://."
+    )
     retry_base_seconds: float = Field(
         default=60.0, gt=0, description="Wait before the first retry of an error; it doubles."
     )

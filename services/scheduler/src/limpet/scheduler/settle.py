@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
+from typing import Protocol
 
 import asyncpg
 import structlog
 from google.protobuf.message import Message
 
-from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
+from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned, OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit import tracing
@@ -22,14 +23,17 @@ from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent, Retryable
 from limpet.kit.gather import Gather
 from limpet.kit.pg import COLLIDED, Conn, Pool
+from limpet.scheduler.conclude import conclude
 from limpet.scheduler.discover import Discover, Found
+from limpet.scheduler.give_back import give_back
+from limpet.scheduler.hearsay import news_of
 from limpet.scheduler.history import attempts_of
-from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL, Status
+from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL
 from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
 from limpet.scheduler.outcome import TaskRow, apply
 from limpet.scheduler.retry import RetryPolicy
+from limpet.scheduler.robots import keep_robots
 from limpet.scheduler.store.attempts import add_attempts
-from limpet.scheduler.store.domains import give_back, give_back_groups, lock_domain_ids
 from limpet.scheduler.store.link_parts import count_link_parts
 from limpet.scheduler.store.permits import release_permits
 from limpet.scheduler.store.tasks import change_tasks, lock_tasks
@@ -50,6 +54,10 @@ def key_of(fact: Message) -> tuple[int, int]:
     return source.task_id, source.attempt  # type: ignore[attr-defined]
 
 
+class Bodies(Protocol):
+    def get_many(self, keys: Sequence[str]) -> Awaitable[Sequence[bytes | Permanent]]: ...
+
+
 def _may_complete(task: TaskRow | None, fact: PageParsed) -> bool:
     """Nobody takes the links of an attempt that is over, so nobody may wait for them."""
     return task is not None and task.status not in TERMINAL and task.is_current(fact.page.attempt)
@@ -58,6 +66,7 @@ def _may_complete(task: TaskRow | None, fact: PageParsed) -> bool:
 @dataclass
 class Settle:
     pool: Pool
+    bodies: Bodies
     discover: Discover
     policy: RetryPolicy
     parse_lease: timedelta
@@ -105,23 +114,34 @@ class Settle:
         """Returns the pages that cannot be completed yet."""
         if not facts:
             return set()
+        bodies = await self._robots_bodies(facts)
         async with self.pool.acquire() as conn, conn.transaction():
             tasks = await lock_tasks(conn, sorted({key_of(fact)[0] for fact in facts}))
             before = {task_id: task.status for task_id, task in tasks.items()}
             waiting = await self._waiting_for_links(conn, facts, tasks)
             heard = [fact for fact in facts if not (isinstance(fact, PageParsed) and key_of(fact) in waiting)]
             taken = [fact for fact in heard if self._apply(tasks, fact)]
-            changed = [(before[task_id], task) for task_id, task in tasks.items() if task.changed]
-            await change_tasks(conn, changed, parse_lease=self.parse_lease)
+            changed = [task for task in tasks.values() if task.changed]
+            await change_tasks(
+                conn,
+                [(before[task.task_id], task) for task in changed],
+                parse_lease=self.parse_lease,
+                actor="scheduler",
+            )
             known = {task_id for task_id, status in before.items() if status in PARSE_PHASE}
             await add_attempts(
                 conn, [row for fact in heard for row in attempts_of(fact, fetch_known=key_of(fact)[0] in known)]
             )
             # A page that waits keeps its permit: should all else of it be lost, the permit brings the task back.
-            back = await release_permits(conn, [key_of(fact) for fact in heard])
+            released = await release_permits(conn, [key_of(fact) for fact in heard])
             found = self._links(tasks, taken)
-            await self._give_back(conn, back, [task for _, task in changed], also={task.domain_id for task in found})
+            news = news_of(taken, tasks, before)
+            await give_back(conn, released, news, also={task.domain_id for task in found})
+            for task in changed:
+                if task.robots is not None:
+                    await keep_robots(conn, task, body=bodies.get(task.page.body_key) if task.page else None)
             admitted = await self.discover.add(conn, found)
+            await conclude(conn, changed)
         self.discover.remember(admitted)
         changes, all_heard = (Counter(type(fact) for fact in some) for some in (taken, heard))
         for kind, count in all_heard.items():
@@ -130,6 +150,15 @@ class Settle:
         for fact in taken:
             self._trace(fact, tasks[key_of(fact)[0]])
         return waiting
+
+    async def _robots_bodies(self, facts: Sequence[Message]) -> dict[str, bytes | Permanent]:
+        """Bodies never travel in messages: a robots.txt is read from the page store."""
+        keys = [
+            fact.body_key
+            for fact in facts
+            if isinstance(fact, PageFetched) and fact.kind == OrderKind.ORDER_KIND_ROBOTS
+        ]
+        return dict(zip(keys, await self.bodies.get_many(keys), strict=True)) if keys else {}
 
     def _apply(self, tasks: dict[int, TaskRow], fact: Message) -> bool:
         task = tasks.get(key_of(fact)[0])
@@ -155,31 +184,6 @@ class Settle:
             for fact in taken
             if isinstance(fact, PageParsed) and fact.links and (task := tasks[key_of(fact)[0]]).batch_id is not None
         ]
-
-    async def _give_back(
-        self, conn: Conn, back: list[tuple[int, str | None, int]], changed: list[TaskRow], *, also: set[int]
-    ) -> None:
-        counts: dict[int, int] = defaultdict(int)
-        holds: dict[int, tuple[float, str]] = {}
-        waits: dict[int, float] = {}
-        for domain_id, _, count in back:
-            counts[domain_id] += count
-        for task in changed:
-            if task.hold > holds.get(task.domain_id, (0.0, ""))[0]:
-                holds[task.domain_id] = (task.hold, task.hold_reason)
-            if task.status is Status.PENDING:
-                waits[task.domain_id] = min(task.wait, waits.get(task.domain_id, task.wait))
-        touched = sorted(counts.keys() | holds.keys() | waits.keys() | also)
-        if not touched:
-            return
-        await lock_domain_ids(conn, touched)
-        rows = [
-            (d, counts.get(d, 0), holds.get(d, (0.0, ""))[0], waits.get(d), holds.get(d, (0.0, ""))[1]) for d in touched
-        ]
-        await give_back(conn, [row for row in rows if row[1] or row[2] or row[3] is not None])
-        await give_back_groups(
-            conn, [(domain_id, group, count) for domain_id, group, count in back if group is not None]
-        )
 
     def _trace(self, fact: Message, task: TaskRow) -> None:
         source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact

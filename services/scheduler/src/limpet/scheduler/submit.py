@@ -17,7 +17,7 @@ from limpet.scheduler.canonical import BadUrl, Canonical, canonical
 from limpet.scheduler.metrics import TASKS_ADDED
 from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
 from limpet.scheduler.store.domains import lock_domains, wake_domains
-from limpet.scheduler.store.tasks import add_tasks, find_tasks, recrawl_tasks
+from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, recrawl_tasks
 
 TRIES = 8
 # Place in the list, what the URL is, and what was asked for it.
@@ -38,6 +38,11 @@ class NewTask:
     crawl_frequency: timedelta | None = None
     # None means a trace of its own.
     trace_id: UUID | None = None
+    kind: str = "page"
+    parent_task_id: int | None = None
+    on_parent_failure: str = "cancel"
+    awaits_parent: bool = False
+    webhook_url: str | None = None
 
 
 @dataclass
@@ -46,7 +51,8 @@ class Admitted:
 
     created: dict[bytes, int] = field(default_factory=dict)
     recrawled: dict[bytes, int] = field(default_factory=dict)
-    domains: dict[int, datetime] = field(default_factory=dict)
+    # What is due at once: domain, group, priority.
+    due: list[tuple[int, str | None, int]] = field(default_factory=list)
     full: bool = False
 
 
@@ -88,12 +94,17 @@ async def admit(conn: Conn, tasks: Sequence[NewTask], *, batch: Mapping[str, Any
     if batch is not None and batch["recrawl"] and len(rows) < len(tasks):
         rest = [task.digest for task in tasks if task.digest not in result.created]
         room = len(rest) if batch["max_pages"] is None else max(0, batch["max_pages"] - batch["pages"] - len(rows))
-        again = await recrawl_tasks(conn, rest, batch_id=batch["batch_id"], limit=room)
+        ended = await lock_ended(conn, rest, batch_id=batch["batch_id"], limit=room)
+        again = await recrawl_tasks(
+            conn,
+            [(task_id, None, None) for task_id in ended],
+            event="recrawled",
+            actor=created_by,
+            batch_id=batch["batch_id"],
+        )
         result.recrawled = {row["url_hash"]: row["task_id"] for row in again}
         rows = [*rows, *again]
-    for row in rows:
-        due = result.domains.get(row["domain_id"], row["scheduled_at"])
-        result.domains[row["domain_id"]] = min(due, row["scheduled_at"])
+    result.due = [(row["domain_id"], row["group_key"], row["priority"]) for row in rows if row["is_due"]]
     if batch is not None and rows:
         await count_pages(conn, batch["batch_id"], len(rows))
     return result
@@ -140,8 +151,7 @@ async def _take(conn: Conn, wanted: Sequence[Wanted], *, batch: str | None, crea
         tasks.append(NewTask(domain_id, target.url, target.digest, **options))
     locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
     admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
-    if admitted.domains:
-        await wake_domains(conn, admitted.domains)
+    await wake_domains(conn, admitted.due)
     rest = [task.digest for task in tasks if task.digest not in admitted.created]
     known = await find_tasks(conn, rest) if rest else {}
     return Submitted(admitted.created, known, refused)

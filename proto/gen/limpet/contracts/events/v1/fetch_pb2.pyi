@@ -134,7 +134,7 @@ Global___ReturnReason: _TypeAlias = ReturnReason  # noqa: Y015
 
 @_typing.final
 class FetchRequested(_message.Message):
-    """The scheduler has granted a permit and wants exactly one fetcher to use it. One order is one message."""
+    """The scheduler has granted a permit and wants exactly one fetcher to use it. A message holds a few orders."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -136,6 +136,7 @@ class PageRejected(_message.Message):
     RESPONSE_MS_FIELD_NUMBER: _builtins.int
     PROXY_ID_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    HARD_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     attempt: _builtins.int
     domain: _builtins.str
@@ -147,6 +148,8 @@ class PageRejected(_message.Message):
     response_ms: _builtins.int
     proxy_id: _builtins.int
     traceparent: _builtins.str
+    hard: _builtins.bool
+    """The page says outright that we are refused: the domain is left alone at once."""
     @_builtins.property
     def started_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -163,10 +166,11 @@ class PageRejected(_message.Message):
         response_ms: _builtins.int = ...,
         proxy_id: _builtins.int = ...,
         traceparent: _builtins.str = ...,
+        hard: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["started_time", b"started_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "http_status", b"http_status", "kind", b"kind", "proxy_id", b"proxy_id", "reason", b"reason", "response_ms", b"response_ms", "retry_after_seconds", b"retry_after_seconds", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "hard", b"hard", "http_status", b"http_status", "kind", b"kind", "proxy_id", b"proxy_id", "reason", b"reason", "response_ms", b"response_ms", "retry_after_seconds", b"retry_after_seconds", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

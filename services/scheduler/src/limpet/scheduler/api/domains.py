@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -15,14 +17,26 @@ from limpet.scheduler.api.schemas import DomainChange, DomainIn
 from limpet.scheduler.api.views import domain_view
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.dispatch import POLICIES
-from limpet.scheduler.politeness import slot_tolerance
-from limpet.scheduler.store.domains import add_domain, change_domain, get_domain, list_domains
+from limpet.scheduler.politeness import spacing
+from limpet.scheduler.store.domains import (
+    SETTINGS,
+    add_domain,
+    change_domain,
+    delete_domain,
+    get_domain,
+    has_tasks,
+    list_domains,
+    lock_domain,
+)
+
+# What null takes away; elsewhere null means unchanged.
+CLEARABLE = ("maintenance_start", "maintenance_end")
 
 
 def make_router(pool: Pool, bus: Bus) -> APIRouter:
     router = APIRouter(prefix="/api/admin/domains", tags=["domains"])
 
-    async def announce(row: Record) -> None:
+    async def announce(row: Record, *, deleted: bool = False) -> None:
         event = DomainChanged(
             name=row["name"],
             base_url=row["base_url"],
@@ -32,6 +46,7 @@ def make_router(pool: Pool, bus: Bus) -> APIRouter:
             active=row["is_active"],
             user_agent=row["user_agent"],
             proxy_policy=POLICIES[row["proxy_policy"]],
+            deleted=deleted,
             changed_time=to_stamp(row["updated_at"]),
         )
         await bus.publish(
@@ -41,14 +56,9 @@ def make_router(pool: Pool, bus: Bus) -> APIRouter:
     @router.post("", status_code=201, dependencies=[require("operate")])
     async def create(body: DomainIn) -> dict[str, Any]:
         """Add a domain. It may be crawled at once, at its own pace."""
-        base = checked_base(body.base_url or f"http://{body.name}/", body.name)
-        values = {
-            **body.model_dump(),
-            "base_url": base,
-            "slot_tolerance_seconds": slot_tolerance(body.crawl_delay_seconds),
-        }
+        values = {**body.model_dump(), "base_url": checked_base(body.base_url or f"http://{body.name}/", body.name)}
         async with pool.acquire() as conn:
-            row = await add_domain(conn, values)
+            row = await add_domain(conn, body.name, values)
         if row is None:
             raise Problem(
                 409, "Exists already", f"the domain {body.name} exists", errors=[{"field": "name", "message": "exists"}]
@@ -74,17 +84,47 @@ def make_router(pool: Pool, bus: Bus) -> APIRouter:
 
     @router.patch("/{name}", dependencies=[require("operate")])
     async def change(name: str, body: DomainChange) -> dict[str, Any]:
-        values = body.model_dump(exclude_none=True)
-        if body.base_url is not None:
-            values["base_url"] = checked_base(body.base_url, name)
-        if body.crawl_delay_seconds is not None:
-            values["slot_tolerance_seconds"] = slot_tolerance(body.crawl_delay_seconds)
-        async with pool.acquire() as conn:
-            row = await change_domain(conn, name.replace("\x00", ""), values)
-        if row is None:
-            raise unknown(name)
+        return await apply(name, body.model_dump(exclude_unset=True))
+
+    @router.post("/{name}/activate", dependencies=[require("operate")])
+    async def activate(name: str) -> dict[str, Any]:
+        return await apply(name, {"is_active": True})
+
+    @router.post("/{name}/deactivate", dependencies=[require("operate")])
+    async def deactivate(name: str) -> dict[str, Any]:
+        """Nothing more is sent out for this domain; what is out comes back as usual."""
+        return await apply(name, {"is_active": False})
+
+    async def apply(name: str, values: dict[str, Any]) -> dict[str, Any]:
+        if values.get("base_url") is not None:
+            values["base_url"] = checked_base(values["base_url"], name)
+        values = {field: value for field, value in values.items() if value is not None or field in CLEARABLE}
+        async with pool.acquire() as conn, conn.transaction():
+            before = await lock_domain(conn, name.replace("\x00", ""))
+            if before is None:
+                raise unknown(name)
+            after = {field: values.get(field, before[field]) for field in SETTINGS}
+            if (after["maintenance_start"] is None) != (after["maintenance_end"] is None):
+                raise field_problem("maintenance_end", "maintenance_start and maintenance_end come together")
+            later = spacing_of(after, before["robots_delay_seconds"]) - spacing_of(
+                before, before["robots_delay_seconds"]
+            )
+            row = await change_domain(conn, before["name"], after, later=max(later, timedelta()))
         await announce(row)
         return domain_view(row)
+
+    @router.delete("/{name}", status_code=204, dependencies=[require("admin")])
+    async def remove(name: str) -> None:
+        """Only a domain without tasks can go: a URL is never lost by the way."""
+        async with pool.acquire() as conn, conn.transaction():
+            before = await lock_domain(conn, name.replace("\x00", ""))
+            if before is None:
+                raise unknown(name)
+            if await has_tasks(conn, before["domain_id"]):
+                detail = f"the domain {before['name']} has tasks; deactivate it instead"
+                raise Problem(409, "Has tasks", detail, errors=[{"field": "name", "message": "has tasks"}])
+            row = await delete_domain(conn, before["domain_id"])
+        await announce(row, deleted=True)
 
     return router
 
@@ -93,6 +133,10 @@ def unknown(name: str) -> Problem:
     return Problem(
         404, "Not found", f"the domain {name[:260]} is not known", errors=[{"field": "name", "message": "not known"}]
     )
+
+
+def spacing_of(values: Mapping[str, Any], robots_delay: float) -> timedelta:
+    return spacing(values["crawl_delay_seconds"], robots_delay if values["obey_robots"] else 0.0)
 
 
 def checked_base(url: str, name: str) -> str:

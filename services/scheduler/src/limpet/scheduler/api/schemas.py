@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from datetime import datetime, time, timedelta
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from limpet.scheduler.canonical import BadUrl, canonical
+from limpet.scheduler.windows import zone
 
 USER_AGENT = "Limpet/0.1 (+https://example.com/limpet)"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
@@ -27,12 +37,30 @@ Seconds = Annotated[float, BeforeValidator(_whole), Field(ge=0, le=3600, allow_i
 Limit = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10_000)]
 
 
+def _zone(name: str) -> str:
+    zone(name)
+    return name
+
+
+def _local(value: time) -> time:
+    if value.tzinfo is not None:
+        raise ValueError("is a time of day without a zone; the zone is maintenance_zone")
+    return value
+
+
+Clock = Annotated[time, AfterValidator(_local)]
+Zone = Annotated[
+    str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_+/-]+$"), AfterValidator(_zone)
+]
+
+
 class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class DomainIn(Body):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=260)]
+class DomainSettings(Body):
+    """What an operator decides about a domain; every field is also a column."""
+
     base_url: Annotated[str, StringConstraints(max_length=2048)] | None = None
     parser_name: Name = "generic"
     crawl_delay_seconds: Seconds = 1.0
@@ -41,7 +69,31 @@ class DomainIn(Body):
     user_agent: HeaderText = USER_AGENT
     proxy_policy: Literal["none", "preferred", "required"] = "none"
     min_body_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1 << 20)] = 0
+    is_active: bool = True
     default_crawl_frequency: Frequency = timedelta(days=1)
+    obey_robots: bool = True
+    maintenance_start: Clock | None = None
+    maintenance_end: Clock | None = None
+    maintenance_zone: Zone = "UTC"
+    breaker_failures: Limit = 5
+    breaker_rate: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
+    breaker_window_seconds: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = (
+        60.0
+    )
+    breaker_cooldown_seconds: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = (
+        60.0
+    )
+    breaker_successes: Limit = 5
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> Self:
+        if (self.maintenance_start is None) != (self.maintenance_end is None):
+            raise ValueError("maintenance_start and maintenance_end come together")
+        return self
+
+
+class DomainIn(DomainSettings):
+    name: Annotated[str, StringConstraints(min_length=1, max_length=260)]
 
     @field_validator("name")
     @classmethod
@@ -56,17 +108,13 @@ class DomainIn(Body):
         return found.domain
 
 
-class DomainChange(Body):
-    base_url: Annotated[str, StringConstraints(max_length=2048)] | None = None
-    parser_name: Name | None = None
-    crawl_delay_seconds: Seconds | None = None
-    max_concurrent_requests: Limit | None = None
-    max_per_group: Limit | None = None
-    user_agent: HeaderText | None = None
-    proxy_policy: Literal["none", "preferred", "required"] | None = None
-    min_body_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1 << 20)] | None = None
-    is_active: bool | None = None
-    default_crawl_frequency: Frequency | None = None
+class DomainChange(DomainSettings):
+    """Only what is named is changed; null takes a maintenance window away."""
+
+    @model_validator(mode="after")
+    def _two_ends(self) -> Self:
+        """A window may be changed at one end: the whole is checked when the other is known."""
+        return self
 
 
 class BulkTask(Body):

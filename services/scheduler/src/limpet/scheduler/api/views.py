@@ -9,7 +9,10 @@ from limpet.kit.pg import Record
 
 DOMAIN_FIELDS = (
     "name", "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "is_active",
-    "user_agent", "proxy_policy", "min_body_bytes", "default_crawl_frequency", "in_flight", "created_at", "updated_at",
+    "user_agent", "proxy_policy", "min_body_bytes", "default_crawl_frequency", "obey_robots", "robots_delay_seconds",
+    "maintenance_start", "maintenance_end", "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds",
+    "breaker_cooldown_seconds", "breaker_successes", "breaker_state", "breaker_opened_at", "breaker_reason", "limit_now",
+    "in_flight", "created_at", "updated_at",
 )  # fmt: skip
 TASK_FIELDS = (
     "task_id", "url", "domain", "batch", "priority", "scheduled_at", "started_at", "completed_at", "attempt", "fetch_errors",

@@ -24,18 +24,22 @@ class Attempt:
     error: str | None = None
 
 
+# No key can span the months, so a repeat is looked for: among the last days only, because no fact lives longer than that.
 ADD_ATTEMPTS: Final = """
     INSERT INTO attempts (task_id, attempt, phase, started_at, outcome, http_status, response_ms, proxy_id, page_key, error)
     SELECT * FROM unnest($1::bigint[], $2::int[], $3::text[], $4::timestamptz[], $5::text[], $6::smallint[], $7::int[],
                          $8::bigint[], $9::text[], $10::text[])
-    ON CONFLICT (task_id, attempt, phase) DO NOTHING
+           AS n(task_id, attempt, phase, started_at, outcome, http_status, response_ms, proxy_id, page_key, error)
+     WHERE NOT EXISTS (SELECT FROM attempts a WHERE a.task_id = n.task_id AND a.attempt = n.attempt AND a.phase = n.phase
+                          AND a.ended_at > now() - interval '2 days')
 """
 
 
 async def add_attempts(conn: Conn, attempts: Sequence[Attempt]) -> None:
-    """A repeated attempt adds nothing."""
-    if attempts:
-        columns = [[getattr(row, name) for row in attempts] for name in Attempt.__dataclass_fields__]
+    """A repeated attempt adds nothing. The tasks are locked by the caller, so that nobody adds the same meanwhile."""
+    first = {(row.task_id, row.attempt, row.phase): row for row in reversed(attempts)}
+    if first:
+        columns = [[getattr(row, name) for row in first.values()] for name in Attempt.__dataclass_fields__]
         await conn.execute(ADD_ATTEMPTS, *columns)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from limpet.kit.pg import Conn, Record
@@ -48,12 +49,44 @@ async def lock_batches(conn: Conn, batch_ids: Sequence[int]) -> dict[int, Record
 
 
 COUNT_PAGES: Final = """
-    UPDATE batches SET pages = pages + $2 WHERE batch_id = $1
+    UPDATE batches SET pages = pages + $2, open_tasks = open_tasks + $2, ended_at = NULL WHERE batch_id = $1
 """
 
 
 async def count_pages(conn: Conn, batch_id: int, pages: int) -> None:
     await conn.execute(COUNT_PAGES, batch_id, pages)
+
+
+# Locked in one order before: batches are the last that anybody locks.
+REOPEN_BATCHES: Final = """
+    UPDATE batches b SET open_tasks = b.open_tasks + o.count, ended_at = NULL
+      FROM unnest($1::bigint[], $2::bigint[]) AS o(batch_id, count) WHERE b.batch_id = o.batch_id
+"""
+
+
+async def reopen_batches(conn: Conn, batch_ids: Sequence[int]) -> None:
+    """Ended tasks of these batches, named once for each, are on their way again."""
+    counts = Counter(batch_ids)
+    if counts:
+        await lock_batches(conn, sorted(counts))
+        await conn.execute(REOPEN_BATCHES, list(counts), list(counts.values()))
+
+
+CLOSE_BATCHES: Final = """
+    UPDATE batches b
+       SET open_tasks = b.open_tasks - e.count, ended_at = CASE WHEN b.open_tasks <= e.count THEN now() END
+      FROM unnest($1::bigint[], $2::bigint[]) AS e(batch_id, count) WHERE b.batch_id = e.batch_id
+    RETURNING b.*
+"""
+
+
+async def close_batches(conn: Conn, ended: Mapping[int, int]) -> list[Record]:
+    """Count ended tasks down; returns the batches that have none left."""
+    if not ended:
+        return []
+    await lock_batches(conn, sorted(ended))
+    rows = await conn.fetch(CLOSE_BATCHES, list(ended), list(ended.values()))
+    return [row for row in rows if row["ended_at"] is not None]
 
 
 FOLLOWING: Final = """

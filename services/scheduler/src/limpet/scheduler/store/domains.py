@@ -3,61 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from limpet.kit.pg import Conn, Record
+from limpet.scheduler.store.groups import open_groups
+
+# What an operator decides about a domain, by column.
+SETTINGS = (
+    "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "user_agent", "proxy_policy",
+    "min_body_bytes", "is_active", "default_crawl_frequency", "obey_robots", "maintenance_start", "maintenance_end",
+    "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds", "breaker_cooldown_seconds",
+    "breaker_successes",
+)  # fmt: skip
 
 ADD_DOMAIN: Final = """
-    INSERT INTO domains (name, base_url, parser_name, crawl_delay_seconds, slot_tolerance_seconds, max_concurrent_requests,
-                         max_per_group, user_agent, proxy_policy, min_body_bytes, default_crawl_frequency)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+    INSERT INTO domains (name, base_url, parser_name, crawl_delay_seconds, max_concurrent_requests, max_per_group, user_agent,
+                         proxy_policy, min_body_bytes, is_active, default_crawl_frequency, obey_robots, maintenance_start,
+                         maintenance_end, maintenance_zone, breaker_failures, breaker_rate, breaker_window_seconds,
+                         breaker_cooldown_seconds, breaker_successes, limit_now)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $5)
     ON CONFLICT (name) DO NOTHING
     RETURNING *
 """
 
 
-async def add_domain(conn: Conn, values: Mapping[str, Any]) -> Record | None:
+async def add_domain(conn: Conn, name: str, values: Mapping[str, Any]) -> Record | None:
     """None when a domain of that name exists."""
-    return await conn.fetchrow(
-        ADD_DOMAIN,
-        values["name"],
-        values["base_url"],
-        values["parser_name"],
-        values["crawl_delay_seconds"],
-        values["slot_tolerance_seconds"],
-        values["max_concurrent_requests"],
-        values["max_per_group"],
-        values["user_agent"],
-        values["proxy_policy"],
-        values["min_body_bytes"],
-        values["default_crawl_frequency"],
-    )
+    return await conn.fetchrow(ADD_DOMAIN, name, *(values[field] for field in SETTINGS))
 
 
+LOCK_DOMAIN: Final = """
+    SELECT * FROM domains WHERE name = $1 FOR NO KEY UPDATE
+"""
+
+
+async def lock_domain(conn: Conn, name: str) -> Record | None:
+    return await conn.fetchrow(LOCK_DOMAIN, name)
+
+
+# A longer delay holds from the last start on; a new limit starts afresh, whatever was bearable below the old one.
 CHANGE_DOMAIN: Final = """
+    WITH grouped AS (
+        UPDATE domain_groups g SET limit_now = greatest(1, least($6::int::float8, g.bearable))
+          FROM domains d WHERE d.name = $1 AND g.domain_id = d.domain_id
+    )
     UPDATE domains
-       SET base_url = coalesce($2, base_url), parser_name = coalesce($3, parser_name),
-           crawl_delay_seconds = coalesce($4, crawl_delay_seconds),
-           slot_tolerance_seconds = coalesce($5, slot_tolerance_seconds),
-           max_concurrent_requests = coalesce($6, max_concurrent_requests), max_per_group = coalesce($7, max_per_group),
-           user_agent = coalesce($8, user_agent), proxy_policy = coalesce($9, proxy_policy),
-           min_body_bytes = coalesce($10, min_body_bytes), is_active = coalesce($11, is_active),
-           default_crawl_frequency = coalesce($12, default_crawl_frequency),
-           -- A longer delay holds from the last start on.
-           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at
-               + make_interval(secs => greatest(0, coalesce($4 + $5, 0) - crawl_delay_seconds - slot_tolerance_seconds)) END,
-           updated_at = now()
+       SET base_url = $2, parser_name = $3, crawl_delay_seconds = $4, max_concurrent_requests = $5, max_per_group = $6,
+           user_agent = $7, proxy_policy = $8, min_body_bytes = $9, is_active = $10, default_crawl_frequency = $11,
+           obey_robots = $12, maintenance_start = $13, maintenance_end = $14, maintenance_zone = $15, breaker_failures = $16,
+           breaker_rate = $17, breaker_window_seconds = $18, breaker_cooldown_seconds = $19, breaker_successes = $20,
+           limit_now = greatest(1, least($5::int::float8, bearable)),
+           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at + $21::interval END,
+           -- Whatever held it may hold no longer: dispatch looks, and decides anew.
+           ready_at = least(ready_at, greatest(next_slot_at + $21::interval, now())), updated_at = clock_timestamp()
      WHERE name = $1
     RETURNING *
 """
 
 
-async def change_domain(conn: Conn, name: str, values: Mapping[str, Any]) -> Record | None:
-    names = (
-        "base_url", "parser_name", "crawl_delay_seconds", "slot_tolerance_seconds", "max_concurrent_requests", "max_per_group",
-        "user_agent", "proxy_policy", "min_body_bytes", "is_active", "default_crawl_frequency",
-    )  # fmt: skip
-    return await conn.fetchrow(CHANGE_DOMAIN, name, *(values.get(field) for field in names))
+async def change_domain(conn: Conn, name: str, values: Mapping[str, Any], *, later: timedelta) -> Record | None:
+    """All settings anew; the next slot comes so much later."""
+    return await conn.fetchrow(CHANGE_DOMAIN, name, *(values[field] for field in SETTINGS), later)
 
 
 GET_DOMAIN: Final = """
@@ -76,6 +83,35 @@ LIST_DOMAINS: Final = """
 
 async def list_domains(conn: Conn, *, after: str, limit: int) -> list[Record]:
     return await conn.fetch(LIST_DOMAINS, after, limit)
+
+
+HAS_TASKS: Final = """
+    SELECT EXISTS (SELECT FROM crawl_tasks WHERE domain_id = $1 AND kind = 'page')
+"""
+
+
+async def has_tasks(conn: Conn, domain_id: int) -> bool:
+    return bool(await conn.fetchval(HAS_TASKS, domain_id))
+
+
+# Its robots.txt tasks go with it; permits of theirs may be out, and come back to nothing.
+DELETE_DOMAIN: Final = """
+    WITH gone AS (
+        DELETE FROM crawl_tasks WHERE domain_id = $1 AND kind = 'robots' RETURNING task_id, scheduled_at, next_crawl_at
+    ), unqueued AS (
+        DELETE FROM due_tasks WHERE domain_id = $1
+    ), unplanned AS (
+        DELETE FROM waiting_tasks w USING gone
+         WHERE w.task_id = gone.task_id AND w.wake_at IN (gone.scheduled_at, gone.next_crawl_at)
+    ), unpermitted AS (
+        DELETE FROM permits WHERE domain_id = $1
+    )
+    DELETE FROM domains WHERE domain_id = $1 RETURNING *
+"""
+
+
+async def delete_domain(conn: Conn, domain_id: int) -> Record:
+    return await conn.fetchrow(DELETE_DOMAIN, domain_id)
 
 
 LOCK_DOMAINS: Final = """
@@ -98,43 +134,13 @@ async def lock_domain_ids(conn: Conn, ids: Sequence[int]) -> dict[int, str]:
 
 
 WAKE_DOMAINS: Final = """
-    UPDATE domains SET ready_at = least(ready_at, greatest(next_slot_at, held_until, wake.due_at))
-      FROM unnest($1::bigint[], $2::timestamptz[]) AS wake(domain_id, due_at)
-     WHERE domains.domain_id = wake.domain_id
+    UPDATE domains SET ready_at = least(ready_at, greatest(next_slot_at, held_until, now()))
+     WHERE domain_id = ANY($1::bigint[])
 """
 
 
-async def wake_domains(conn: Conn, due: Mapping[int, Any]) -> None:
-    """Something of these domains is due at the given time."""
-    await conn.execute(WAKE_DOMAINS, list(due), list(due.values()))
-
-
-GIVE_BACK: Final = """
-    UPDATE domains d
-       SET in_flight = d.in_flight - back.count,
-           held_until = greatest(d.held_until, now() + make_interval(secs => back.hold)),
-           held_reason = CASE WHEN back.hold > 0 THEN back.reason ELSE d.held_reason END,
-           ready_at = CASE WHEN back.wait IS NULL THEN d.ready_at
-                           ELSE greatest(d.next_slot_at, d.held_until, now() + make_interval(secs => back.hold),
-                                         least(d.ready_at, now() + make_interval(secs => back.wait))) END
-      FROM unnest($1::bigint[], $2::int[], $3::float8[], $4::float8[], $5::text[]) AS back(domain_id, count, hold, wait, reason)
-     WHERE d.domain_id = back.domain_id
-"""
-
-
-async def give_back(conn: Conn, changes: Sequence[tuple[int, int, float, float | None, str]]) -> None:
-    """Settle a batch with its domains: (domain, permits back, hold seconds, seconds until something is due or None, why held)."""
-    if changes:
-        await conn.execute(GIVE_BACK, *(list(column) for column in zip(*changes, strict=True)))
-
-
-GIVE_BACK_GROUPS: Final = """
-    UPDATE domain_groups g SET in_flight = g.in_flight - back.count
-      FROM unnest($1::bigint[], $2::text[], $3::int[]) AS back(domain_id, group_key, count)
-     WHERE g.domain_id = back.domain_id AND g.group_key = back.group_key
-"""
-
-
-async def give_back_groups(conn: Conn, changes: Sequence[tuple[int, str, int]]) -> None:
-    if changes:
-        await conn.execute(GIVE_BACK_GROUPS, *(list(column) for column in zip(*changes, strict=True)))
+async def wake_domains(conn: Conn, due: Sequence[tuple[int, str | None, int]]) -> None:
+    """Something is due now: (domain, group, priority). The domains are locked by the caller."""
+    if due:
+        await conn.execute(WAKE_DOMAINS, list({domain_id for domain_id, _, _ in due}))
+        await open_groups(conn, due)

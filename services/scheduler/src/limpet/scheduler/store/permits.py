@@ -9,6 +9,7 @@ from typing import Final
 from uuid import UUID
 
 from limpet.kit.pg import Conn
+from limpet.scheduler.store.queues import Due
 
 
 @dataclass(frozen=True)
@@ -30,148 +31,85 @@ class Permit:
     slot_at: datetime
     start_by: datetime
     give_up_at: datetime
+    kind: str = "page"
 
 
-# Locked by a statement of its own: the next one sees what everybody committed before, group counters included.
-LOCK_READY: Final = """
-    SELECT domain_id FROM domains
-     WHERE is_active AND in_flight < max_concurrent_requests AND ready_at <= clock_timestamp() + $1::interval
-     ORDER BY ready_at LIMIT $2
-       FOR NO KEY UPDATE SKIP LOCKED
+COUNT_PERMITS: Final = """
+    SELECT count(*) FROM permits
 """
 
 
-# The statement below is planned once, not for every round: planning it takes as long as running it. The plan may be made
-# while the tables are still empty, so it must use the indexes whatever their size is then.
-PLAN_ONCE: Final = """
-    SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true)
+async def count_permits(conn: Conn) -> int:
+    return int(await conn.fetchval(COUNT_PERMITS))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A due task, locked, with what its order would say."""
+
+    task_id: int
+    attempt: int
+    url: str
+    parser: str
+    proxy_policy: str
+    min_body_bytes: int
+    follow: bool
+    batch: str
+    trace_id: UUID
+    kind: str
+
+
+# The domain is locked before its tasks, the other way round than elsewhere: so this never waits for a task.
+LOCK_CANDIDATES: Final = """
+    SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), coalesce(t.parser_name, d.parser_name), d.proxy_policy,
+           d.min_body_bytes, coalesce(b.follow, false), coalesce(b.name, ''), t.trace_id, t.kind
+      FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
+     WHERE t.task_id = ANY($1::bigint[]) AND t.status = 'pending'
+       FOR NO KEY UPDATE OF t SKIP LOCKED
 """
 
-# A bounded number of tasks from each domain, and round robin between them when the window is small. Slots are delay + tolerance apart; without a delay a request may start at any time before the order is stale.
+
+async def lock_candidates(conn: Conn, task_ids: Sequence[int]) -> dict[int, Candidate]:
+    """The pending ones of these tasks that nobody else holds."""
+    return {row["task_id"]: Candidate(*row) for row in await conn.fetch(LOCK_CANDIDATES, list(task_ids))}
+
+
 GRANT_PERMITS: Final = """
-    WITH clock AS MATERIALIZED (
-        SELECT clock_timestamp() AS now, greatest(0, $1::int - (SELECT count(*) FROM permits)) AS window_free
-    ), room AS MATERIALIZED (
-        SELECT d.domain_id, d.name, d.user_agent, d.parser_name, d.proxy_policy, d.min_body_bytes, d.max_per_group,
-               d.slot_tolerance_seconds AS tolerance,
-               d.crawl_delay_seconds + d.slot_tolerance_seconds AS spacing,
-               greatest(d.next_slot_at, d.held_until, clock.now) AS first_slot,
-               clock.now,
-               greatest(0, least(
-                   d.max_concurrent_requests - d.in_flight,
-                   $2::int,
-                   CASE WHEN greatest(d.next_slot_at, d.held_until) > clock.now + $3::interval THEN 0
-                        WHEN d.crawl_delay_seconds > 0
-                        THEN 1 + floor(extract(epoch FROM clock.now + $3::interval - greatest(d.next_slot_at, d.held_until, clock.now))
-                                       / (d.crawl_delay_seconds + d.slot_tolerance_seconds))::int
-                        ELSE $2::int END
-               )) AS room
-          FROM domains d, clock
-         WHERE d.domain_id = ANY($4::bigint[]) AND clock.window_free > 0
-    ), due AS (
-        SELECT room.domain_id, found.task_id, found.priority, found.scheduled_at, found.group_key,
-               row_number() OVER (PARTITION BY room.domain_id ORDER BY found.priority, found.scheduled_at, found.task_id) AS turn,
-               row_number() OVER (PARTITION BY room.domain_id, found.group_key
-                                  ORDER BY found.priority, found.scheduled_at, found.task_id)
-                   + coalesce(g.in_flight, 0) AS in_group,
-               room.max_per_group
-          FROM room CROSS JOIN LATERAL (
-                   SELECT task.* FROM generate_series(1, 10) AS level CROSS JOIN LATERAL (
-                       SELECT t.task_id, t.priority, t.scheduled_at, t.group_key FROM crawl_tasks t
-                        WHERE t.domain_id = room.domain_id AND t.status = 'pending' AND t.priority = level
-                          AND t.scheduled_at <= room.now
-                          AND NOT EXISTS (SELECT FROM domain_groups full_group
-                                           WHERE full_group.domain_id = t.domain_id AND full_group.group_key = t.group_key
-                                             AND full_group.in_flight >= room.max_per_group)
-                        ORDER BY t.scheduled_at LIMIT room.room) AS task
-                    ORDER BY task.priority, task.scheduled_at, task.task_id LIMIT room.room) AS found
-          LEFT JOIN domain_groups g ON g.domain_id = room.domain_id AND g.group_key = found.group_key
-    ), chosen AS (
-        SELECT due.task_id FROM due
-         WHERE due.group_key IS NULL OR due.in_group <= due.max_per_group
-         ORDER BY due.turn, due.priority LIMIT (SELECT window_free FROM clock)
-    ), held AS MATERIALIZED (
-        SELECT t.task_id, t.domain_id, t.priority, t.scheduled_at, t.group_key
-          FROM crawl_tasks t JOIN chosen USING (task_id)
-         WHERE t.status = 'pending'
-           FOR NO KEY UPDATE OF t SKIP LOCKED
-    ), slots AS MATERIALIZED (
-        SELECT held.task_id, held.domain_id, held.group_key,
-               room.first_slot + make_interval(secs => room.spacing
-                   * (row_number() OVER (PARTITION BY held.domain_id ORDER BY held.priority, held.scheduled_at, held.task_id) - 1)) AS slot_at
-          FROM held JOIN room USING (domain_id)
+    WITH orders AS MATERIALIZED (
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::smallint[], $4::timestamptz[], $5::bigint[], $6::timestamptz[],
+                             $7::timestamptz[])
+               AS o(domain_id, group_key, priority, due_at, task_id, slot_at, lease_until)
+    ), taken AS (
+        DELETE FROM due_tasks d USING orders o
+         WHERE d.domain_id = o.domain_id AND d.group_key = o.group_key AND d.priority = o.priority AND d.due_at = o.due_at
+           AND d.task_id = o.task_id
     ), granted AS (
-        UPDATE crawl_tasks t SET status = 'queued', attempt = t.attempt + 1, updated_at = now()
-          FROM slots WHERE t.task_id = slots.task_id AND t.status = 'pending'
-     RETURNING t.task_id, t.attempt, coalesce(t.moved_to, t.url) AS url, t.domain_id, t.priority, t.parser_name, t.batch_id,
-               t.trace_id, t.group_key, slots.slot_at
+        UPDATE crawl_tasks t SET status = 'queued', attempt = t.attempt + 1, note = NULL, updated_at = now()
+          FROM orders o WHERE t.task_id = o.task_id
+     RETURNING t.task_id, t.attempt, t.domain_id, t.group_key, o.slot_at, o.lease_until
     ), permitted AS (
         INSERT INTO permits (task_id, attempt, domain_id, group_key, slot_at, lease_until)
-        SELECT granted.task_id, granted.attempt, granted.domain_id, granted.group_key, granted.slot_at,
-               granted.slot_at + CASE WHEN room.spacing > 0 THEN make_interval(secs => room.tolerance) ELSE $5::interval END
-                   + $6::interval + $7::interval
-          FROM granted JOIN room USING (domain_id)
-    ), counted AS (
-        UPDATE domains d
-           SET in_flight = d.in_flight + sums.granted,
-               next_slot_at = sums.last_slot + make_interval(secs => d.crawl_delay_seconds + d.slot_tolerance_seconds)
-          FROM (SELECT domain_id, count(*) AS granted, max(slot_at) AS last_slot FROM granted GROUP BY domain_id) AS sums
-         WHERE d.domain_id = sums.domain_id
-    ), grouped AS (
-        INSERT INTO domain_groups (domain_id, group_key, in_flight)
-        SELECT domain_id, group_key, count(*) FROM granted WHERE group_key IS NOT NULL GROUP BY domain_id, group_key
-        ON CONFLICT (domain_id, group_key) DO UPDATE SET in_flight = domain_groups.in_flight + excluded.in_flight
+        SELECT task_id, attempt, domain_id, group_key, slot_at, lease_until FROM granted
     )
-    SELECT granted.task_id, granted.attempt, granted.url, room.name AS domain, granted.priority, room.user_agent,
-           coalesce(granted.parser_name, room.parser_name) AS parser, room.proxy_policy, room.min_body_bytes,
-           coalesce(b.follow, false) AS follow, coalesce(b.name, '') AS batch, granted.trace_id, granted.slot_at,
-           granted.slot_at + CASE WHEN room.spacing > 0 THEN make_interval(secs => room.tolerance) ELSE $5::interval END AS start_by,
-           granted.slot_at + CASE WHEN room.spacing > 0 THEN make_interval(secs => room.tolerance) ELSE $5::interval END
-               + $6::interval AS give_up_at,
-           room.domain_id
-      FROM room LEFT JOIN granted USING (domain_id) LEFT JOIN batches b ON b.batch_id = granted.batch_id
-     ORDER BY granted.slot_at
-"""
-
-
-# A domain that has nothing due sleeps until its next task is; one that is held up by a full group looks again soon.
-SET_READY: Final = """
-    UPDATE domains d
-       SET ready_at = greatest(d.next_slot_at, d.held_until, coalesce(
-               (SELECT CASE WHEN min(first.scheduled_at) <= now() AND NOT d.domain_id = ANY($2::bigint[])
-                            THEN now() + interval '100 milliseconds' ELSE min(first.scheduled_at) END
-                  FROM generate_series(1, 10) AS level CROSS JOIN LATERAL (
-                       SELECT t.scheduled_at FROM crawl_tasks t
-                        WHERE t.domain_id = d.domain_id AND t.status = 'pending' AND t.priority = level
-                        ORDER BY t.scheduled_at LIMIT 1) AS first),
-               'infinity'))
-     WHERE d.domain_id = ANY($1::bigint[])
+    INSERT INTO audit (task_id, source, target, event, actor)
+    SELECT task_id, 'pending', 'queued', 'dispatched', 'scheduler' FROM granted
 """
 
 
 async def grant_permits(
-    conn: Conn,
-    *,
-    window: int,
-    per_domain: int,
-    lead: object,
-    domains: int,
-    patience: object,
-    timeout: object,
-    margin: object,
-) -> list[Permit]:
-    """Take due tasks of ready domains. Two schedulers never grant the same slot. Call inside a transaction."""
-    ready = [row["domain_id"] for row in await conn.fetch(LOCK_READY, lead, domains)]
-    if not ready:
-        return []
-    await conn.execute(PLAN_ONCE)
-    rows = await conn.fetch(GRANT_PERMITS, window, per_domain, lead, ready, patience, timeout, margin)
-    touched = {row["domain_id"] for row in rows}
-    if touched:
-        served = {row["domain_id"] for row in rows if row["task_id"] is not None}
-        await conn.execute(SET_READY, list(touched), list(served))
-    fields = Permit.__dataclass_fields__
-    return [Permit(**{name: row[name] for name in fields}) for row in rows if row["task_id"] is not None]
+    conn: Conn, places: Sequence[Due], *, slots: Sequence[datetime], leases: Sequence[datetime]
+) -> None:
+    """Move locked due tasks from the queue to their permits. One statement, whatever the number."""
+    await conn.execute(
+        GRANT_PERMITS,
+        [place.domain_id for place in places],
+        [place.group_key for place in places],
+        [place.priority for place in places],
+        [place.due_at for place in places],
+        [place.task_id for place in places],
+        list(slots),
+        list(leases),
+    )
 
 
 # Locks go tasks, permits, domains, groups, batches everywhere: no two transactions wait for each other.
@@ -210,12 +148,3 @@ async def still_expired(conn: Conn, keys: Sequence[tuple[int, int]]) -> list[tup
     """Of these, the permits that nobody settled while we waited for the tasks' locks."""
     rows = await conn.fetch(STILL_EXPIRED, [key[0] for key in keys], [key[1] for key in keys])
     return [(row["task_id"], row["attempt"]) for row in rows]
-
-
-COUNT_PERMITS: Final = """
-    SELECT count(*) FROM permits
-"""
-
-
-async def count_permits(conn: Conn) -> int:
-    return int(await conn.fetchval(COUNT_PERMITS))
