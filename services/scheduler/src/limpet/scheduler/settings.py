@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from limpet.kit.guard import GuardedCommon
 from limpet.kit.settings import RestCommon
 
 
-class Settings(RestCommon):
+class Settings(RestCommon, GuardedCommon):
     ops_port: int = Field(default=9101, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
     http_port: int = Field(default=8081, ge=0, le=65535, description="Port of the REST API.")
     retry_base_seconds: float = Field(
