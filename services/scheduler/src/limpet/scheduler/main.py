@@ -1,4 +1,4 @@
-"""The scheduler: submit, dispatch, settle, reclaim."""
+"""The scheduler: submit, dispatch, settle, reclaim, tell."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHED
 from limpet.scheduler.api.app import make_api
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
+from limpet.scheduler.courier import open_courier
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.dispatch import Dispatch, Pace
 from limpet.scheduler.notices import Notices
@@ -25,6 +26,8 @@ from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
+from limpet.scheduler.signature import Signer
+from limpet.scheduler.webhooks import Webhooks
 
 SETTLE_SLOTS = 16
 
@@ -34,6 +37,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     async with (
         open_pool(dsn, size=12, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_courier(settings.guard) as courier,
     ):
         await migrate(dsn, "limpet.scheduler")
         capacity = Capacity(floor=settings.window_floor)
@@ -54,6 +58,8 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         settle = Settle(pool, discover, policy, parse_lease, freed=dispatch.wake)
         reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
         notices = Notices(pool)
+        signer = Signer(settings.webhook_secret.get_secret_value().encode())
+        webhooks = Webhooks(pool, courier, signer)
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
         await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
@@ -63,7 +69,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, settings.keys, submitted=dispatch.wake),
+                make_api(pool, bus, settings.keys, submitted=dispatch.wake, signer=signer),
                 host=settings.http_host,
                 port=settings.http_port,
             ),
@@ -74,6 +80,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             discover=bus.consume(SCHEDULER_DISCOVER, discover.on_links_discovered, slots=2),
             reclaim=reclaim.run(),
             dispatch=dispatch.run(),
+            webhooks=webhooks.run(),
         )
 
 
