@@ -43,7 +43,6 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import (
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
-from limpet.fetcher.guard import Guard, networks_of
 from limpet.fetcher.proxies import HOLD_SECONDS, Proxies
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.web import open_web
@@ -51,6 +50,7 @@ from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus, subject_of
 from limpet.kit.clock import seconds_to_stamp
+from limpet.kit.guard import Guard, networks_of
 from limpet.kit.pg import Pool
 from limpet.kit.rpc import open_channel
 from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL

@@ -20,6 +20,7 @@ def wiring(**inherited: str) -> Wiring:
         nats_url="nats://n",
         key="the-key",
         secret_key="fernet",
+        webhook_secret="master",
         inherited=inherited,
     )
 
@@ -44,6 +45,13 @@ def test_tuning_variables_pass_through_and_wiring_wins() -> None:
     env = environment("scheduler-1", wiring(LIMPET_RETRY_BASE_SECONDS="1", LIMPET_PG_DSN="mine"))
     assert env["LIMPET_RETRY_BASE_SECONDS"] == "1"
     assert env["LIMPET_PG_DSN"] == "postgresql:///limpet_scheduler"
+
+
+def test_webhooks_and_fetches_go_by_the_same_list_of_allowed_hosts_and_only_webhooks_are_signed() -> None:
+    scheduler, fetcher, parser = (environment(name, wiring()) for name in ("scheduler-2", "fetcher-1", "parser"))
+    assert scheduler["LIMPET_ALLOWED_HOSTS_FILE"] == fetcher["LIMPET_ALLOWED_HOSTS_FILE"] == "/data/allowed-hosts"
+    assert scheduler["LIMPET_WEBHOOK_SECRET"] == "master"
+    assert "LIMPET_WEBHOOK_SECRET" not in fetcher | parser
 
 
 def test_the_front_door_knows_the_ports_of_those_behind_it() -> None:

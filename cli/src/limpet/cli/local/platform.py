@@ -157,6 +157,7 @@ class Platform:
             nats_url=nats_url,
             key=key,
             secret_key=keep_private(kept / "secret-key", _fernet_key),
+            webhook_secret=keep_private(kept / "webhook-secret", lambda: secrets.token_hex(32)),
             inherited=self._env,
         )
         (self.data / "pages").mkdir(exist_ok=True)

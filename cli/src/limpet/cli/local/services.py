@@ -63,6 +63,7 @@ class Wiring:
     nats_url: str
     key: str
     secret_key: str
+    webhook_secret: str
     inherited: Mapping[str, str]
 
 
@@ -89,9 +90,12 @@ def environment(name: str, wiring: Wiring) -> dict[str, str]:
         env["LIMPET_API_KEYS"] = "admin:" + hashlib.sha256(wiring.key.encode()).hexdigest()
     if service in ("scheduler", "fetcher", "parser"):
         env["LIMPET_PAGE_STORE"] = (wiring.data / "pages").as_uri()
+    if service in ("scheduler", "fetcher"):
+        env["LIMPET_ALLOWED_HOSTS_FILE"] = str(wiring.data / "allowed-hosts")
+    if service == "scheduler":
+        env["LIMPET_WEBHOOK_SECRET"] = wiring.webhook_secret
     if service == "fetcher":
         env["LIMPET_BROKER_ADDRESS"] = f"{LOOPBACK}:{wiring.ports['proxy-broker.grpc']}"
-        env["LIMPET_ALLOWED_HOSTS_FILE"] = str(wiring.data / "allowed-hosts")
     if service == "proxy-broker":
         env["LIMPET_GRPC_PORT"] = str(wiring.ports["proxy-broker.grpc"])
         env["LIMPET_SECRET_KEYS"] = wiring.secret_key

@@ -7,7 +7,6 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
-from limpet.fetcher.guard import Guard, networks_of
 from limpet.fetcher.proxies import Proxies
 from limpet.fetcher.settings import Settings
 from limpet.fetcher.slots import Slots
@@ -28,12 +27,11 @@ from limpet.kit.underway import Underway
 
 async def main(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
-    guard = Guard(networks=networks_of(settings.allowed_networks), hosts_file=settings.allowed_hosts_file)
     async with (
         open_pool(dsn, size=settings.pool_size, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="fetcher", replicas=settings.stream_replicas, readiness=readiness) as bus,
         open_channel(settings.broker_address) as channel,
-        open_web(guard=guard, max_body_bytes=settings.max_body_bytes) as web,
+        open_web(guard=settings.guard, max_body_bytes=settings.max_body_bytes) as web,
     ):
         await migrate(dsn, "limpet.fetcher")
         slots = Slots(settings.concurrency)

@@ -10,8 +10,8 @@ import aiohttp
 from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
-from limpet.fetcher.guard import AddressForbidden, Guard, GuardedResolver
 from limpet.fetcher.validate import Failure
+from limpet.kit.guard import AddressForbidden, Guard, GuardedResolver
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 # aiohttp rounds longer timeouts up to whole seconds, which would pass the time to give up.

@@ -1,4 +1,4 @@
-"""The scheduler: submit, dispatch, settle, reclaim."""
+"""The scheduler: submit, dispatch, settle, reclaim, tell."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHED
 from limpet.scheduler.api.app import make_api
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
+from limpet.scheduler.courier import open_courier
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.dispatch import Dispatch
 from limpet.scheduler.grant import Terms
@@ -28,6 +29,8 @@ from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
+from limpet.scheduler.signature import Signer
+from limpet.scheduler.webhooks import Webhooks
 
 SETTLE_SLOTS = 16
 # Statements are planned once, not every time: planning takes as long as running. The plan may be made while the tables are
@@ -45,6 +48,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     async with (
         open_pool(dsn, size=12, readiness=readiness, settings=PLANS) as pool,
         open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_courier(settings.guard) as courier,
     ):
         await migrate(dsn, "limpet.scheduler")
         capacity = Capacity(floor=settings.window_floor)
@@ -73,6 +77,8 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
         ripen = Ripen(pool, every=0.25, freed=dispatch.wake, parse_lease=parse_lease)
         notices = Notices(pool)
+        signer = Signer(settings.webhook_secret.get_secret_value().encode())
+        webhooks = Webhooks(pool, courier, signer)
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
         await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
@@ -82,7 +88,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, settings.keys, submitted=dispatch.wake),
+                make_api(pool, bus, settings.keys, submitted=dispatch.wake, signer=signer),
                 host=settings.http_host,
                 port=settings.http_port,
             ),
@@ -94,6 +100,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             reclaim=reclaim.run(),
             ripen=ripen.run(),
             dispatch=dispatch.run(),
+            webhooks=webhooks.run(),
         )
 
 

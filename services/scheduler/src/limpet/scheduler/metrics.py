@@ -13,6 +13,7 @@ SETTLE_SECONDS = Histogram("limpet_scheduler_settle_seconds", "Time to settle on
 PERMITS_EXPIRED = Counter("limpet_scheduler_permits_expired_total", "Permits that nobody reported on in time.")
 PARSES_ASKED = Counter("limpet_scheduler_parses_asked_total", "Pages that the parser was asked for again.")
 TASKS_ADDED = Counter("limpet_scheduler_tasks_added_total", "New tasks, by where they came from.", ["source"])
+WEBHOOKS = Counter("limpet_scheduler_webhooks_total", "Webhooks that were tried, by what came of it.", ["outcome"])
 TASKS = Gauge("limpet_scheduler_tasks", "Tasks by status.", ["state"])
 TASKS_RIPENED = Counter("limpet_scheduler_tasks_ripened_total", "Tasks whose waiting time was over.")
 BREAKERS_OPENED = Counter("limpet_scheduler_breakers_opened_total", "Times that a domain's breaker opened.")

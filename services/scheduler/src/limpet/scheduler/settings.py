@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 
+from limpet.kit.guard import GuardedCommon
 from limpet.kit.settings import RestCommon
 
+LEAST_SECRET = 32
 
-class Settings(RestCommon):
+
+class Settings(RestCommon, GuardedCommon):
     ops_port: int = Field(default=9101, ge=0, le=65535, description="Port of /livez, /readyz and /metrics.")
     http_port: int = Field(default=8081, ge=0, le=65535, description="Port of the REST API.")
     page_store: str = Field(
@@ -44,3 +47,14 @@ class Settings(RestCommon):
         default=64, ge=1, description="Orders that may be out while no fetcher has been heard of."
     )
     traces_per_second: float = Field(default=20.0, ge=0, description="Tasks whose way is logged by every service.")
+    webhook_secret: SecretStr = Field(
+        default=SecretStr(""),
+        description="Secret that webhooks are signed with, 32 characters or more. Without it there are no webhooks.",
+    )
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _is_long(cls, value: SecretStr) -> SecretStr:
+        if 0 < len(value.get_secret_value()) < LEAST_SECRET:
+            raise ValueError(f"must have at least {LEAST_SECRET} characters; `openssl rand -hex 32` makes one")
+        return value

@@ -10,12 +10,14 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, domains, tasks
+from limpet.scheduler.api import batches, domains, tasks, webhooks
+from limpet.scheduler.signature import Signer
 
 
-def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None]) -> FastAPI:
+def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None], signer: Signer) -> FastAPI:
     app = make_app("Limpet scheduler", keys)
     app.include_router(domains.make_router(pool, bus))
     app.include_router(tasks.make_router(pool, submitted=submitted))
     app.include_router(batches.make_router(pool))
+    app.include_router(webhooks.make_router(pool, signer))
     return app

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from limpet.fetcher.guard import AddressForbidden, Guard, GuardedResolver, embedded, is_public, networks_of
+from limpet.kit.guard import AddressForbidden, Guard, GuardedResolver, embedded, is_public, networks_of
 
 SPECIAL_V4 = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.255.254",

@@ -1,4 +1,4 @@
-"""Which addresses may be fetched: public ones, and what the operator has allowed by name or network."""
+"""Which addresses may be connected to: public ones, and what the operator has allowed by name or network."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
+from pydantic import Field, field_validator
 
 from limpet.kit.errors import LimpetError
+from limpet.kit.settings import Common
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -36,7 +38,7 @@ class AddressForbidden(LimpetError):
     def __init__(self, host: str, address: Address) -> None:
         super().__init__(
             f"{host} is {address}, which is not a public address; "
-            "if it may be fetched, set LIMPET_ALLOWED_NETWORKS to a network that holds it"
+            "if it may be connected to, set LIMPET_ALLOWED_NETWORKS to a network that holds it"
         )
 
 
@@ -128,6 +130,29 @@ class Guard:
         except (OSError, UnicodeDecodeError):
             # A file that cannot be read allows nothing.
             self._hosts, self._seen = frozenset(), None
+
+
+class GuardedCommon(Common):
+    """What a process needs that connects to addresses which others have named."""
+
+    allowed_networks: str = Field(
+        default="",
+        description="Networks that may be connected to although they are not public: CIDRs, comma-separated.",
+    )
+    allowed_hosts_file: Path | None = Field(
+        default=None,
+        description="File of hosts that may be connected to although they are not public: `host` or `host:port` a line.",
+    )
+
+    @field_validator("allowed_networks")
+    @classmethod
+    def _are_networks(cls, value: str) -> str:
+        networks_of(value)
+        return value
+
+    @property
+    def guard(self) -> Guard:
+        return Guard(networks=networks_of(self.allowed_networks), hosts_file=self.allowed_hosts_file)
 
 
 class GuardedResolver(AbstractResolver):
