@@ -17,6 +17,7 @@ from limpet.health.routes import owner_of
         ("/api/admin/tasks/12/attempts", "scheduler"),
         ("/api/admin/domains/example.org", "scheduler"),
         ("/api/admin/domain-proxies/example.org", "proxy-broker"),
+        ("/api/admin/dead-letters/7/replay", "scheduler"),
         ("/api/admin/proxies", "proxy-broker"),
         ("/api/items", "parser"),
         ("/api/items-old", None),

@@ -14,3 +14,4 @@ PERMITS_EXPIRED = Counter("limpet_scheduler_permits_expired_total", "Permits tha
 PARSES_ASKED = Counter("limpet_scheduler_parses_asked_total", "Pages that the parser was asked for again.")
 TASKS_ADDED = Counter("limpet_scheduler_tasks_added_total", "New tasks, by where they came from.", ["source"])
 TASKS = Gauge("limpet_scheduler_tasks", "Tasks by status.", ["state"])
+DEAD_LETTERS = Gauge("limpet_scheduler_dead_letters", "Messages that no consumer could handle, of the whole platform.")

@@ -10,7 +10,8 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, domains, tasks
+from limpet.scheduler.api import batches, dead_letters, domains, tasks
+from limpet.scheduler.dead_letters import DeadLetters
 
 
 def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None]) -> FastAPI:
@@ -18,4 +19,5 @@ def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None])
     app.include_router(domains.make_router(pool, bus))
     app.include_router(tasks.make_router(pool, submitted=submitted))
     app.include_router(batches.make_router(pool))
+    app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app
