@@ -18,6 +18,7 @@ from limpet.health.routes import owner_of
         ("/api/admin/domains/example.org", "scheduler"),
         ("/api/admin/webhooks/deliveries", "scheduler"),
         ("/api/admin/domain-proxies/example.org", "proxy-broker"),
+        ("/api/admin/dead-letters/7/replay", "scheduler"),
         ("/api/admin/proxies", "proxy-broker"),
         ("/api/items", "parser"),
         ("/api/items-old", None),

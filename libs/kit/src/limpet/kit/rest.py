@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -25,9 +25,18 @@ MAX_BODY = 16 << 20
 class Problem(LimpetError):
     """An error for the caller, as RFC 9457 has it."""
 
-    def __init__(self, status: int, title: str, detail: str = "", *, errors: Sequence[dict[str, str]] = ()) -> None:
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str = "",
+        *,
+        errors: Sequence[dict[str, str]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         super().__init__(detail or title)
         self.status, self.title, self.detail, self.errors = status, title, detail, list(errors)
+        self.headers = dict(headers or {})
 
     def response(self) -> JSONResponse:
         body: dict[str, Any] = {
@@ -37,7 +46,7 @@ class Problem(LimpetError):
             "detail": self.detail,
             "errors": self.errors,
         }
-        headers = {"WWW-Authenticate": "Bearer"} if self.status == 401 else None
+        headers = {**self.headers, **({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})}
         return JSONResponse(body, status_code=self.status, media_type="application/problem+json", headers=headers)
 
 
@@ -45,12 +54,18 @@ def field_problem(field: str, message: str, *, status: int = 422) -> Problem:
     return Problem(status, "Invalid request", f"{field}: {message}", errors=[{"field": field, "message": message}])
 
 
+def bearer(request: Request) -> str:
+    """The key that the caller sent, known here or not. Empty for none."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""
+
+
 def require(role: str) -> Any:
     """A dependency: the caller's key has at least this role."""
 
     async def check(request: Request) -> str:
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not key.strip():
+        key = bearer(request)
+        if not key:
             raise Problem(
                 401,
                 "Unauthorized",
@@ -58,7 +73,7 @@ def require(role: str) -> Any:
                 errors=[{"field": "Authorization", "message": "missing"}],
             )
         keys: Keys = request.app.state.keys
-        held = keys.role_of(key.strip())
+        held = keys.role_of(key)
         if held is None:
             raise Problem(
                 401,

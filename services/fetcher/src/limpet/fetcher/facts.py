@@ -77,6 +77,7 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
             reason=judged.reason,
             http_status=status,
             retry_after_seconds=judged.retry_after_seconds,
+            hard=judged.hard,
             started_time=started,
             response_ms=made.response_ms,
             proxy_id=made.proxy_id,

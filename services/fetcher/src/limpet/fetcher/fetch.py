@@ -32,6 +32,8 @@ log = structlog.get_logger()
 
 # The last stretch before a slot is slept in one go, after another look at the clock.
 NEAR = 0.05
+# All of a robots.txt that counts (RFC 9309, section 2.5).
+ROBOTS_BYTES = 500 << 10
 LEASED = (ProxyPolicy.PROXY_POLICY_PREFERRED, ProxyPolicy.PROXY_POLICY_REQUIRED)
 SETTLED_AS = {outcome: SETTLED.labels(outcome) for outcome in facts.OUTCOMES}
 
@@ -119,7 +121,8 @@ class Fetch:
         via = None if grant is None else Via(grant.protocol, grant.host, grant.port, grant.username, grant.password)
         begun = time.monotonic()
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
-            answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via)
+            cut_at = ROBOTS_BYTES if order.kind == OrderKind.ORDER_KIND_ROBOTS else 0
+            answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via, cut_at=cut_at)
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
         self.pulse.latency(took * 1000)

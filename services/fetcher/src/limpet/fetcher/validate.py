@@ -40,6 +40,8 @@ class Rejection:
     kind: RejectKind.ValueType
     reason: str
     retry_after_seconds: int = 0
+    # The page says outright that we are refused.
+    hard: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,9 @@ def verdict(
     if 200 <= status < 300:
         return _content(content_type, body, min_body_bytes=min_body_bytes) if is_page else None
     if status in (403, 429):
-        return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"status {status}", retry_after)
+        hard = len(body) <= CHALLENGE_BYTES and b"access denied" in body.lower()
+        why = ' with an "Access Denied" page' if hard else ""
+        return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"status {status}{why}", retry_after, hard=hard)
     if status in (503, 504):
         marker = challenge_in(body)
         if retry_after or marker:

@@ -64,14 +64,17 @@ class Web:
         self._guard = guard
         self._most = max_body_bytes
 
-    async def get(self, url: str, *, user_agent: str, seconds: float, via: Via | None = None) -> Page | Failure:
+    async def get(
+        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cut_at: int = 0
+    ) -> Page | Failure:
+        """With `cut_at` only so many bytes are read, and a longer body is no failure."""
         if via is not None and via.protocol not in ("http", "https"):
             return Failure(
                 FailureKind.FAILURE_KIND_PROXY,
                 f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
             )
         try:
-            return await self._get(url, user_agent=user_agent, seconds=seconds, via=via)
+            return await self._get(url, user_agent=user_agent, seconds=seconds, via=via, cut_at=cut_at)
         except AddressForbidden as error:
             return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
         except TimeoutError:
@@ -84,7 +87,7 @@ class Web:
             text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
-    async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None) -> Page | Failure:
+    async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None, cut_at: int) -> Page | Failure:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
         session = self._direct if via is None else self._proxied
@@ -102,7 +105,7 @@ class Web:
         ) as response:
             if via is not None and response.status == 407:
                 return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
-            body = await self._read(response)
+            body = await (self._read_start(response, cut_at) if cut_at else self._read(response))
             if body is None:
                 return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
             content_type, charset = media_type(response.headers.get("Content-Type", ""))
@@ -129,6 +132,15 @@ class Web:
                 return b"".join(chunks) if len(chunks) != 1 else chunks[0]
         response.close()
         return None
+
+    async def _read_start(self, response: aiohttp.ClientResponse, size: int) -> bytes:
+        """The first bytes of the decoded body; the rest is not waited for."""
+        body = b""
+        while len(body) < size and (chunk := await response.content.readany()):
+            body += chunk
+        if not response.content.at_eof():
+            response.close()
+        return body[:size]
 
 
 def media_type(header: str) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from limpet.scheduler.api.app import make_api
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
 from limpet.scheduler.courier import open_courier
+from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.dispatch import Dispatch
 from limpet.scheduler.grant import Terms
@@ -97,6 +98,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             settle_pages=bus.consume(SCHEDULER_SETTLE_PAGES, settle.on_facts, slots=SETTLE_SLOTS),
             settle_parsed=bus.consume(SCHEDULER_SETTLE_PARSED, settle.on_facts, slots=SETTLE_SLOTS),
             discover=bus.consume(SCHEDULER_DISCOVER, discover.on_links_discovered, slots=2),
+            dead_letters=DeadLetters(bus).run(),
             reclaim=reclaim.run(),
             ripen=ripen.run(),
             dispatch=dispatch.run(),

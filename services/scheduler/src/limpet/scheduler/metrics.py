@@ -17,3 +17,4 @@ WEBHOOKS = Counter("limpet_scheduler_webhooks_total", "Webhooks that were tried,
 TASKS = Gauge("limpet_scheduler_tasks", "Tasks by status.", ["state"])
 TASKS_RIPENED = Counter("limpet_scheduler_tasks_ripened_total", "Tasks whose waiting time was over.")
 BREAKERS_OPENED = Counter("limpet_scheduler_breakers_opened_total", "Times that a domain's breaker opened.")
+DEAD_LETTERS = Gauge("limpet_scheduler_dead_letters", "Messages that no consumer could handle, of the whole platform.")

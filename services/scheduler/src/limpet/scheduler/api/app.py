@@ -10,7 +10,8 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, domains, tasks, webhooks
+from limpet.scheduler.api import batches, dead_letters, domains, tasks, webhooks
+from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.signature import Signer
 
 
@@ -20,4 +21,5 @@ def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None],
     app.include_router(tasks.make_router(pool, submitted=submitted))
     app.include_router(batches.make_router(pool))
     app.include_router(webhooks.make_router(pool, signer))
+    app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app

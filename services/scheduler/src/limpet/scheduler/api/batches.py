@@ -8,6 +8,7 @@ from fastapi import APIRouter
 
 from limpet.kit.pg import Pool
 from limpet.kit.rest import Problem, require
+from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import BatchIn
 from limpet.scheduler.api.views import batch_view
 from limpet.scheduler.lifecycle import Status
@@ -15,7 +16,7 @@ from limpet.scheduler.store.batches import add_batch, count_batch, get_batch
 
 
 def make_router(pool: Pool) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/batches", tags=["batches"])
+    router = APIRouter(prefix="/api/admin/batches", tags=["batches"], route_class=idempotent(pool))
 
     @router.post("", status_code=201, dependencies=[require("operate")])
     async def create(body: BatchIn) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from limpet.kit.bus import Bus
 from limpet.kit.clock import to_stamp
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import Problem, field_problem, require
+from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import DomainChange, DomainIn
 from limpet.scheduler.api.views import domain_view
 from limpet.scheduler.canonical import BadUrl, canonical
@@ -34,7 +35,7 @@ CLEARABLE = ("maintenance_start", "maintenance_end")
 
 
 def make_router(pool: Pool, bus: Bus) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/domains", tags=["domains"])
+    router = APIRouter(prefix="/api/admin/domains", tags=["domains"], route_class=idempotent(pool))
 
     async def announce(row: Record, *, deleted: bool = False) -> None:
         event = DomainChanged(

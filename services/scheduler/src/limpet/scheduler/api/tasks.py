@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Response
 from limpet.kit import tracing
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import Problem, field_problem, require
+from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import BulkIn, TaskIn
 from limpet.scheduler.api.views import task_view
 from limpet.scheduler.lifecycle import Status
@@ -22,7 +23,7 @@ MAX_ID = (1 << 63) - 1
 
 
 def make_router(pool: Pool, *, submitted: Callable[[], None]) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/tasks", tags=["tasks"])
+    router = APIRouter(prefix="/api/admin/tasks", tags=["tasks"], route_class=idempotent(pool))
 
     async def take(wishes: list[dict[str, Any]], batch: str | None) -> Submitted:
         try:
