@@ -3,97 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from datetime import timedelta
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import pytest
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
-from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.contracts.events.v1.page_pb2 import PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import Link, PageParsed
-from limpet.kit.errors import Permanent, Retryable
+from limpet.kit.errors import Retryable
 from limpet.kit.pg import Pool
-from limpet.scheduler.api.schemas import DomainIn
-from limpet.scheduler.discover import Discover
-from limpet.scheduler.grant import Terms
-from limpet.scheduler.grant import grant as grant_round
 from limpet.scheduler.politeness import slot_tolerance
 from limpet.scheduler.reclaim import Reclaim
-from limpet.scheduler.retry import RetryPolicy
-from limpet.scheduler.ripen import Ripen
-from limpet.scheduler.robots import RobotsBook
-from limpet.scheduler.settle import Settle
 from limpet.scheduler.store.batches import add_batch
-from limpet.scheduler.store.domains import add_domain
-from limpet.scheduler.store.permits import Permit
 from limpet.scheduler.submit import submit
 from tests.conftest import PoolFactory
+from tests.support.scheduling import come_due, grant, in_flight, make_domain, make_settle, page, status_of, submit_pages
 
 
 @pytest.fixture
 async def pool(pool_of: PoolFactory) -> Pool:
     return await pool_of("limpet.scheduler")
-
-
-async def make_domain(pool: Pool, name: str = "shop.test", **values: Any) -> None:
-    body = DomainIn.model_validate(
-        {"name": name, "crawl_delay_seconds": 0, "max_concurrent_requests": 100, "obey_robots": False, **values}
-    )
-    async with pool.acquire() as conn:
-        assert await add_domain(conn, name, {**body.model_dump(), "base_url": f"http://{name}/"}) is not None
-
-
-async def grant(pool: Pool, *, window: int = 1000, lead: float = 0.4, lease: float = 30.0) -> list[Permit]:
-    terms = Terms(
-        lead=timedelta(seconds=lead), per_domain=64, domains=100, patience=timedelta(0), timeout=timedelta(seconds=lease),
-        margin=timedelta(0),
-    )  # fmt: skip
-    async with pool.acquire() as conn, conn.transaction():
-        return await grant_round(conn, terms, window=window, book=RobotsBook())
-
-
-def make_settle(pool: Pool) -> Settle:
-    policy = RetryPolicy(retry_base=60, block_base=30)
-    return Settle(pool, NoBodies(), Discover(pool), policy, timedelta(seconds=60), freed=lambda: None, rng=Random(1))
-
-
-class NoBodies:
-    async def get_many(self, keys: Sequence[str]) -> Sequence[bytes | Permanent]:
-        raise AssertionError(f"no body is read here: {keys}")
-
-
-async def submit_pages(pool: Pool, count: int, *, host: str = "shop.test", **options: Any) -> None:
-    result = await submit(pool, [{"url": f"http://{host}/p/{n}", **options} for n in range(count)], batch=None)
-    assert len(result.created) == count
-
-
-async def status_of(pool: Pool, task_id: int) -> str:
-    return str(await pool.fetchval("SELECT status FROM crawl_tasks WHERE task_id = $1", task_id))
-
-
-async def in_flight(pool: Pool) -> tuple[int, int]:
-    """What the counter says and what the rows say."""
-    row = await pool.fetchrow("SELECT (SELECT sum(in_flight) FROM domains), (SELECT count(*) FROM permits)")
-    assert row is not None
-    return row[0], row[1]
-
-
-async def come_due(pool: Pool) -> None:
-    """All that waits in the calendar has waited long enough."""
-    await pool.execute("UPDATE crawl_tasks SET scheduled_at = now() - interval '1 s' WHERE status = 'pending'")
-    await pool.execute(
-        "UPDATE waiting_tasks w SET wake_at = t.scheduled_at FROM crawl_tasks t WHERE t.task_id = w.task_id"
-    )
-    await Ripen(pool, every=1, freed=lambda: None, parse_lease=timedelta(seconds=60)).round()
-
-
-def page(permit: Permit) -> PageFetched:
-    return PageFetched(
-        task_id=permit.task_id, attempt=permit.attempt, url=permit.url, body_key="aa/bb", http_status=200
-    )
 
 
 async def test_a_page_goes_from_submit_to_completed(pool: Pool) -> None:

@@ -48,7 +48,7 @@ async def want_robots(conn: Conn, origins: Sequence[tuple[int, str]]) -> None:
 # What an origin said last holds until it says something else: a robots.txt that cannot be reached keeps the rules that were read.
 SAVE_ROBOTS: Final = """
     WITH before AS (
-        SELECT domain_id, scheme, state FROM robots WHERE domain_id = $1 AND scheme = $2 FOR UPDATE
+        SELECT state FROM robots WHERE domain_id = $1 AND scheme = $2
     ), saved AS (
         UPDATE robots r
            SET state = CASE WHEN $3 = 'unreachable' AND r.state IN ('read', 'absent') THEN r.state ELSE $3 END,
