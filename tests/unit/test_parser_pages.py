@@ -202,9 +202,7 @@ def test_neighbours_named_in_the_head_or_by_rel_are_pagination() -> None:
         ("<svg><a xlink:href=/b></a></svg><a href></a><a href=''></a>", []),
     ],
 )
-def test_odd_attributes_of_a_link_do_not_confuse(
-    link: str, found: list[tuple[str, LinkKind.ValueType, bool]]
-) -> None:
+def test_odd_attributes_of_a_link_do_not_confuse(link: str, found: list[tuple[str, LinkKind.ValueType, bool]]) -> None:
     assert [(one.url[-1], one.kind, one.nofollow) for one in links_of(link)] == found
 
 
