@@ -154,10 +154,14 @@ def kind_of(url: str) -> LinkKind.ValueType:
 
 def split(links: list[Link]) -> Iterator[list[Link]]:
     """Parts of at most 1,000 links and 256 KB; always at least one, possibly empty."""
+    weights = [size + 4 for size in map(Link.ByteSize, links)]
+    # Nearly every page is one part, and this is the short way to know.
+    if len(links) <= PART_LINKS and sum(weights) <= PART_BYTES:
+        yield links
+        return
     part: list[Link] = []
     size = 0
-    for link in links:
-        weight = link.ByteSize() + 4
+    for link, weight in zip(links, weights, strict=True):
         if part and (len(part) >= PART_LINKS or size + weight > PART_BYTES):
             yield part
             part, size = [], 0
