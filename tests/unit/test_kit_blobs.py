@@ -105,6 +105,16 @@ async def test_damaged_bytes_are_a_permanent_failure(store: Blobs, tmp_path: Pat
         await store.get(plant(tmp_path, frame))
 
 
+async def test_damaged_bytes_among_many_cost_only_themselves(store: Blobs, tmp_path: Path) -> None:
+    good = await store.put_many(BODIES)
+    whole = zstandard.ZstdCompressor(write_checksum=True).compress(random.Random(5).randbytes(9_000))
+    damaged = [plant(tmp_path, frame) for frame in (b"not zstd at all", whole[:-2] + b"xx", whole[: len(whole) // 2])]
+    mixed = [key for pair in zip(good, damaged * 2, strict=False) for key in pair]
+    found = await store.get_many(mixed)
+    assert found[::2] == BODIES
+    assert {type(one) for one in found[1::2]} == {BlobDamaged}
+
+
 async def test_bytes_that_changed_on_the_disk_are_noticed(store: Blobs, tmp_path: Path) -> None:
     key = await store.put(random.Random(3).randbytes(1000))
     (path,) = files(tmp_path)

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
+from limpet.parser import reading
+from limpet.parser.parsers import Parser
 from limpet.parser.parsers.jsonld import first, loads, nodes_of_type, types_of
 from limpet.parser.parsers.price import decimal_text
-from limpet.parser.reading import Reading, read_page
+from limpet.parser.reading import Reading, Unread, read_page
 
 URL = "https://shop.test/p/boots"
 
@@ -264,6 +266,29 @@ def test_a_nul_and_half_a_character_are_taken_out_of_items() -> None:
 def test_text_about_the_nul_escape_is_text() -> None:
     (item,) = items(r"<title>The \u0000 escape, and \\u0000</title>", parser="generic")
     assert item["title"] == r"The \u0000 escape, and \\u0000"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("a\x00b", False),
+        ("\\\x00", False),
+        ("\\u0000\x00", False),
+        ("\\u0000", True),
+        ("\\\\u0000", True),
+        ("u0000", True),
+    ],
+)
+def test_an_item_with_a_nul_costs_its_page(monkeypatch: pytest.MonkeyPatch, text: str, kept: bool) -> None:
+    found = [{"name": "plain"}, {"name": text}]
+    careless = Parser(name="careless", version="1", page_type="page", extract=lambda document: found)
+    monkeypatch.setattr(reading, "PARSERS", {"careless": careless})
+    result = read_page(PageFetched(url=URL, parser="careless", content_type="text/html"), b"<p>x</p>")
+    if kept:
+        assert isinstance(result, Reading)
+        assert [orjson.loads(item) for item in result.items] == found
+    else:
+        assert result == Unread("ValueError: an item holds a NUL character")
 
 
 def test_a_generic_page_says_what_its_head_says() -> None:

@@ -188,6 +188,24 @@ def test_neighbours_named_in_the_head_or_by_rel_are_pagination() -> None:
     assert [(link.url[-1], link.kind) for link in found] == [("z", PAGINATION), ("y", PAGINATION), ("x", OTHER)]
 
 
+@pytest.mark.parametrize(
+    ("link", "found"),
+    [
+        ("<a rel href=/a></a>", [("a", OTHER, False)]),
+        ("<a rel='' href=/a></a>", [("a", OTHER, False)]),
+        ("<A HREF=/a REL=NOFOLLOW></A>", [("a", OTHER, True)]),
+        ("<a href=/a href=/b rel=nofollow rel=next></a>", [("a", OTHER, True)]),
+        ("<a rel='next nofollow' href=/a></a>", [("a", OTHER, True)]),
+        ("<a rel=next href=/a></a><a rel=nofollow href=/a></a>", [("a", PAGINATION, False)]),
+        ("<a rel=nofollow href=/a></a><a rel=next href=/a></a>", [("a", OTHER, False)]),
+        ("<svg><a xlink:href=/b href=/a></a></svg>", [("a", OTHER, False)]),
+        ("<svg><a xlink:href=/b></a></svg><a href></a><a href=''></a>", []),
+    ],
+)
+def test_odd_attributes_of_a_link_do_not_confuse(link: str, found: list[tuple[str, LinkKind.ValueType, bool]]) -> None:
+    assert [(one.url[-1], one.kind, one.nofollow) for one in links_of(link)] == found
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.integers(1, MAX_URL), max_size=60), st.integers(1, 60))
 def test_parts_hold_all_links_in_order_and_none_is_too_large(lengths: list[int], times: int) -> None:

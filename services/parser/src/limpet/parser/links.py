@@ -64,24 +64,28 @@ def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> dict[str
     for neighbour in head.neighbours:
         if url := absolute(neighbour, base=base):
             found[url] = (LinkKind.LINK_KIND_PAGINATION, head.nofollow)
+    origin, page_nofollow = base.origin, head.nofollow
     for node in tree.tags("a"):
         attributes = node.attributes
         href = attributes.get("href")
         if not href:
             continue
-        url, kind = _rooted(base.origin, href) if href[0] == "/" else _looked_at(absolute(href, base=base))
+        url, kind = _rooted(origin, href) if href[0] == "/" else _looked_at(absolute(href, base=base))
         if not url:
             continue
-        rel = attributes.get("rel")
-        nofollow = head.nofollow or (rel is not None and "nofollow" in rel.lower())
-        known = found.get(url)
-        if known is not None:
-            if known[1] and not nofollow:
-                found[url] = (known[0], False)
-            continue
-        found[url] = (LinkKind.LINK_KIND_PAGINATION if rel in ("next", "prev") else kind, nofollow)
-        if len(found) >= MAX_LINKS:
-            break
+        nofollow = page_nofollow
+        # Few links have one, and this runs for every link of every page.
+        if "rel" in attributes:
+            rel = attributes["rel"] or ""
+            nofollow = nofollow or "nofollow" in rel.lower()
+            if rel in ("next", "prev"):
+                kind = LinkKind.LINK_KIND_PAGINATION
+        if url not in found:
+            found[url] = (kind, nofollow)
+            if len(found) >= MAX_LINKS:
+                break
+        elif not nofollow and found[url][1]:
+            found[url] = (found[url][0], False)
     return found
 
 
@@ -150,10 +154,14 @@ def kind_of(url: str) -> LinkKind.ValueType:
 
 def split(links: list[Link]) -> Iterator[list[Link]]:
     """Parts of at most 1,000 links and 256 KB; always at least one, possibly empty."""
+    weights = [size + 4 for size in map(Link.ByteSize, links)]
+    # Nearly every page is one part, and this is the short way to know.
+    if len(links) <= PART_LINKS and sum(weights) <= PART_BYTES:
+        yield links
+        return
     part: list[Link] = []
     size = 0
-    for link in links:
-        weight = link.ByteSize() + 4
+    for link, weight in zip(links, weights, strict=True):
         if part and (len(part) >= PART_LINKS or size + weight > PART_BYTES):
             yield part
             part, size = [], 0
