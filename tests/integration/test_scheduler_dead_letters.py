@@ -67,7 +67,7 @@ async def bury_errors(bus: Bus, *task_ids: int) -> None:
 
 
 async def bury_order(bus: Bus) -> None:
-    await bus.publish(FetchRequested(task_id=9, attempt=1), key="9:1", suffix="high")
+    await bus.publish_together([FetchRequested(task_id=9, attempt=1)], key="9:1", suffix="high")
     await buried(bus, FETCHER_HIGH)
 
 

@@ -342,7 +342,7 @@ async def test_old_deliveries_that_are_over_can_be_pruned(pool: Pool) -> None:
 async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
     keys = Keys(tuple((role, hashlib.sha256(role.encode()).hexdigest()) for role in ("read", "operate", "admin")))
     port = free_port()
-    app = make_api(pool, bus, keys, submitted=lambda: None, signer=SIGNER)
+    app = make_api(pool, bus, keys, submitted=lambda: None, changed=lambda: None, signer=SIGNER)
     async with running(serve_rest(app, host="127.0.0.1", port=port)):
         await listening(port)
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}/api/admin/webhooks") as client:

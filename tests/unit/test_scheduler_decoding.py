@@ -6,6 +6,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from limpet.contracts.events.v1.batch_pb2 import Batch
+from limpet.contracts.events.v1.domain_pb2 import DomainChanged
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchRequested
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
 from limpet.kit.streams import CONSUMERS
@@ -41,12 +42,14 @@ def test_a_batch_is_a_list_of_its_records() -> None:
     ]
 
 
-def test_an_order_travels_alone() -> None:
+def test_the_last_word_about_a_domain_travels_alone_and_orders_together() -> None:
+    changed = DomainChanged(name="shop.test").SerializeToString()
+    assert records_of("domain.changed.7", changed) == [changed]
     order = FetchRequested(task_id=7, url="http://shop.test/").SerializeToString()
-    assert records_of("crawl.fetch.requested.high", order) == [order]
-    assert content_of("crawl.fetch.requested.high", order) == [
-        {"message": {"task_id": "7", "url": "http://shop.test/"}}
-    ]
+    assert (
+        content_of("crawl.fetch.requested.high", batch(order, order))
+        == [{"message": {"task_id": "7", "url": "http://shop.test/"}}] * 2
+    )
 
 
 def test_a_message_inside_a_message_is_shown_too() -> None:

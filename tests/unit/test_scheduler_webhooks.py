@@ -221,7 +221,11 @@ def test_without_a_master_secret_no_webhook_can_be_asked_for() -> None:
 
 def test_a_master_secret_that_can_be_guessed_is_refused() -> None:
     def made(**given: SecretStr) -> Settings:
-        needed = {"pg_dsn": SecretStr("postgresql:///x"), "api_keys": SecretStr("admin:" + "0" * 64)}
+        needed = {
+            "pg_dsn": SecretStr("postgresql:///x"),
+            "api_keys": SecretStr("admin:" + "0" * 64),
+            "page_store": "file:///pages",
+        }
         return Settings.model_validate({**needed, **given})
 
     assert made().webhook_secret == SecretStr("")

@@ -15,6 +15,7 @@ from limpet.kit.rest import serve_rest
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHEDULER_SETTLE_PARSED
+from limpet.scheduler.announce import Announce
 from limpet.scheduler.api.app import make_api
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
@@ -77,6 +78,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         settle = Settle(pool, bodies, discover, policy, parse_lease, freed=dispatch.wake)
         reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
         ripen = Ripen(pool, every=0.25, freed=dispatch.wake, parse_lease=parse_lease)
+        announce = Announce(pool, bus)
         notices = Notices(pool)
         signer = Signer(settings.webhook_secret.get_secret_value().encode())
         webhooks = Webhooks(pool, courier, signer)
@@ -89,7 +91,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, settings.keys, submitted=dispatch.wake, signer=signer),
+                make_api(pool, bus, settings.keys, submitted=dispatch.wake, changed=announce.wake, signer=signer),
                 host=settings.http_host,
                 port=settings.http_port,
             ),
@@ -101,6 +103,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             dead_letters=DeadLetters(bus).run(),
             reclaim=reclaim.run(),
             ripen=ripen.run(),
+            announce=announce.run(),
             dispatch=dispatch.run(),
             webhooks=webhooks.run(),
         )

@@ -15,9 +15,11 @@ from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.signature import Signer
 
 
-def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None], signer: Signer) -> FastAPI:
+def make_api(
+    pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None], changed: Callable[[], None], signer: Signer
+) -> FastAPI:
     app = make_app("Limpet scheduler", keys)
-    app.include_router(domains.make_router(pool, bus))
+    app.include_router(domains.make_router(pool, changed=changed))
     app.include_router(tasks.make_router(pool, submitted=submitted))
     app.include_router(batches.make_router(pool))
     app.include_router(webhooks.make_router(pool, signer))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from limpet.contracts.events.v1.domain_pb2 import DomainChanged
-from limpet.kit.bus import Bus
-from limpet.kit.clock import to_stamp
-from limpet.kit.pg import Pool, Record
+from limpet.kit.pg import Pool
 from limpet.kit.rest import Problem, field_problem, require
+from limpet.scheduler.announce import note_change
 from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import DomainChange, DomainIn
 from limpet.scheduler.api.views import domain_view
 from limpet.scheduler.canonical import BadUrl, canonical
-from limpet.scheduler.dispatch import POLICIES
 from limpet.scheduler.politeness import spacing
 from limpet.scheduler.store.domains import (
     SETTINGS,
@@ -34,37 +31,24 @@ from limpet.scheduler.store.domains import (
 CLEARABLE = ("maintenance_start", "maintenance_end")
 
 
-def make_router(pool: Pool, bus: Bus) -> APIRouter:
+def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
     router = APIRouter(prefix="/api/admin/domains", tags=["domains"], route_class=idempotent(pool))
-
-    async def announce(row: Record, *, deleted: bool = False) -> None:
-        event = DomainChanged(
-            name=row["name"],
-            base_url=row["base_url"],
-            parser=row["parser_name"],
-            crawl_delay_seconds=row["crawl_delay_seconds"],
-            max_concurrent_requests=row["max_concurrent_requests"],
-            active=row["is_active"],
-            user_agent=row["user_agent"],
-            proxy_policy=POLICIES[row["proxy_policy"]],
-            deleted=deleted,
-            changed_time=to_stamp(row["updated_at"]),
-        )
-        await bus.publish(
-            event, key=f"domain:{row['domain_id']}:{row['updated_at'].timestamp()}", suffix=str(row["domain_id"])
-        )
 
     @router.post("", status_code=201, dependencies=[require("operate")])
     async def create(body: DomainIn) -> dict[str, Any]:
         """Add a domain. It may be crawled at once, at its own pace."""
         values = {**body.model_dump(), "base_url": checked_base(body.base_url or f"http://{body.name}/", body.name)}
-        async with pool.acquire() as conn:
+        async with pool.acquire() as conn, conn.transaction():
             row = await add_domain(conn, body.name, values)
-        if row is None:
-            raise Problem(
-                409, "Exists already", f"the domain {body.name} exists", errors=[{"field": "name", "message": "exists"}]
-            )
-        await announce(row)
+            if row is None:
+                raise Problem(
+                    409,
+                    "Exists already",
+                    f"the domain {body.name} exists",
+                    errors=[{"field": "name", "message": "exists"}],
+                )
+            await note_change(conn, row)
+        changed()
         return domain_view(row)
 
     @router.get("", dependencies=[require("read")])
@@ -111,7 +95,8 @@ def make_router(pool: Pool, bus: Bus) -> APIRouter:
                 before, before["robots_delay_seconds"]
             )
             row = await change_domain(conn, before["name"], after, later=max(later, timedelta()))
-        await announce(row)
+            await note_change(conn, row)
+        changed()
         return domain_view(row)
 
     @router.delete("/{name}", status_code=204, dependencies=[require("admin")])
@@ -124,8 +109,8 @@ def make_router(pool: Pool, bus: Bus) -> APIRouter:
             if await has_tasks(conn, before["domain_id"]):
                 detail = f"the domain {before['name']} has tasks; deactivate it instead"
                 raise Problem(409, "Has tasks", detail, errors=[{"field": "name", "message": "has tasks"}])
-            row = await delete_domain(conn, before["domain_id"])
-        await announce(row, deleted=True)
+            await note_change(conn, await delete_domain(conn, before["domain_id"]), deleted=True)
+        changed()
 
     return router
 
