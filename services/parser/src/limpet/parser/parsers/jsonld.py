@@ -69,7 +69,7 @@ def types_of(node: dict[str, Any]) -> Iterator[str]:
     declared = node.get("@type")
     for name in declared if isinstance(declared, list) else [declared]:
         if isinstance(name, str):
-            yield re.split(r"[/#:]", name)[-1].lower()
+            yield name.replace("#", "/").replace(":", "/").rpartition("/")[2].lower()
 
 
 def first(value: Any) -> Any:

@@ -19,6 +19,9 @@ def decimal_text(value: Any) -> str | None:
     text = str(value)[:64]
     if isinstance(value, float) and "e" in text:
         return None
+    # Most prices are written plainly.
+    if _PLAIN.fullmatch(text):
+        return text
     found = _AMOUNT.search(text)
     # Less than nothing is no price.
     if found is None or text.lstrip().startswith(("-", "\u2212")):
