@@ -56,7 +56,7 @@ async def test_only_the_typed_host_is_allowed_on_a_private_address(tmp_path: Pat
             *("crawl", typed.page_urls()[0], "--delay", "0", "--out", str(tmp_path / "a.jsonl"), "--data", data)
         )
         assert code == 0, said
-        assert len(typed.log) == 1
+        assert typed.log.paths() == ["/robots.txt", "/p/0"]
         allowed = (tmp_path / "limpet" / "allowed-hosts").read_text().split()
         assert allowed == [typed.host]
         assert len(other.log) == 0

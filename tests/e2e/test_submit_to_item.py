@@ -43,7 +43,7 @@ async def test_a_hundred_urls_are_completed_with_their_attempts(door: Door) -> N
             ]
         items = (await door.get("/api/items?batch=hundred&limit=1000"))["items"]
         assert sorted(item["url"] for item in items) == sorted(site.page_urls())
-        assert len(site.log) == 100
+        assert len(site.log.of(prefix="/p/")) == 100
 
 
 async def test_one_url_is_one_trace_in_the_logs_of_every_service(door: Door) -> None:
@@ -63,7 +63,7 @@ async def test_one_url_is_one_trace_in_the_logs_of_every_service(door: Door) -> 
 
         done_task = await until(done, seconds=30)
         assert done_task["trace_id"] == task["trace_id"]
-        assert len(proxy.seen) == 1, "the page was fetched through the proxy"
+        assert proxy.seen == [f"{site.url}/robots.txt", task["url"]], "both were fetched through the proxy"
         attempts = (await door.get(f"/api/admin/tasks/{task['task_id']}/attempts"))["items"]
         assert attempts[0]["proxy_id"] == added.json()["proxy_id"]
 

@@ -29,7 +29,7 @@ def main() -> None:
     given = options.parse_args()
     with suppress(PermissionError):
         # Its log judges others: a site that waits for a processor would see two requests arrive at once.
-        os.setpriority(os.PRIO_PROCESS, 0, -10)
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     uvloop.run(_serve(_site(given), log=given.log))
 
 

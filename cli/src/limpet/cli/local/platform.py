@@ -8,7 +8,7 @@ import secrets
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -53,12 +53,14 @@ class Platform:
         port: int = 0,
         key: str = "",
         env: dict[str, str] | None = None,
+        own_env: Mapping[str, Mapping[str, str]] | None = None,
         on_step: OnStep = unwatched,
     ) -> None:
         self.data = data.absolute()
         self._shape = Shape(fetchers=fetchers, schedulers=schedulers, port=port)
         self._key = key
         self._env = {**os.environ, **(env or {})}
+        self._own_env = own_env or {}
         self._on_step = on_step
         self._supervisor = Supervisor(on_change=self._write_runtime)
         self._stack = ExitStack()
@@ -159,6 +161,7 @@ class Platform:
             secret_key=keep_private(kept / "secret-key", _fernet_key),
             webhook_secret=keep_private(kept / "webhook-secret", lambda: secrets.token_hex(32)),
             inherited=self._env,
+            own=self._own_env,
         )
         (self.data / "pages").mkdir(exist_ok=True)
         (self.data / "allowed-hosts").touch()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -65,6 +65,8 @@ class Wiring:
     secret_key: str
     webhook_secret: str
     inherited: Mapping[str, str]
+    # What single processes have besides, by name.
+    own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def service_of(name: str) -> str:
@@ -102,7 +104,7 @@ def environment(name: str, wiring: Wiring) -> dict[str, str]:
     if service == "health":
         for other, process in (("SCHEDULER", "scheduler-1"), ("PARSER", "parser"), ("PROXY_BROKER", "proxy-broker")):
             env[f"LIMPET_{other}_URL"] = f"http://{LOOPBACK}:{wiring.ports[f'{process}.http']}"
-    return env
+    return {**env, **wiring.own.get(name, {})}
 
 
 def command(name: str, wiring: Wiring) -> Command:
