@@ -22,6 +22,7 @@ from limpet.scheduler.courier import open_courier
 from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.dispatch import Dispatch
+from limpet.scheduler.explain import Explain
 from limpet.scheduler.grant import Terms
 from limpet.scheduler.notices import Notices
 from limpet.scheduler.reclaim import Reclaim
@@ -80,6 +81,12 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         notices = Notices(pool)
         signer = Signer(settings.webhook_secret.get_secret_value().encode())
         webhooks = Webhooks(pool, courier, signer)
+        explainer = Explain(
+            pool,
+            lead=settings.dispatch_lead_seconds,
+            patience=settings.order_patience_seconds,
+            capacity=capacity,
+        )
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
         await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
@@ -89,7 +96,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, settings.keys, submitted=dispatch.wake, signer=signer),
+                make_api(pool, bus, settings.keys, submitted=dispatch.wake, signer=signer, explainer=explainer),
                 host=settings.http_host,
                 port=settings.http_port,
             ),
