@@ -57,7 +57,8 @@ async def give_back(
             BREAKERS_OPENED.inc()
         bad = sum(not answer.good for _, answer in told.answers)
         take_answers(pace, good=len(told.answers) - bad, blocked=bad, most=pace.max_concurrent_requests, now=now)
-        if told.due or pace.breaker_state != CLOSED:
+        # A probe that came back makes room for the next, or for all.
+        if told.due or before != CLOSED:
             pace.wake(pace.first_slot(now))
     groups = await _give_back_groups(
         conn, released, news, {pace.domain_id: pace.max_per_group for pace in changed}, now
