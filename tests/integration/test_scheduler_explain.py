@@ -61,7 +61,9 @@ async def ready_at(pool: Pool) -> datetime | None:
     return moment
 
 
-def failed(permit: Permit, kind: FailureKind = FailureKind.FAILURE_KIND_NETWORK, error: str = "reset") -> FetchFailed:
+def failed(
+    permit: Permit, kind: FailureKind.ValueType = FailureKind.FAILURE_KIND_NETWORK, error: str = "reset"
+) -> FetchFailed:
     return FetchFailed(task_id=permit.task_id, attempt=permit.attempt, kind=kind, error=error)
 
 

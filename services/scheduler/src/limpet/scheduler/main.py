@@ -26,6 +26,7 @@ from limpet.scheduler.explain import Explain
 from limpet.scheduler.grant import Terms
 from limpet.scheduler.notices import Notices
 from limpet.scheduler.reclaim import Reclaim
+from limpet.scheduler.retention import Retention
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.sampling import Sampler
@@ -87,6 +88,13 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             patience=settings.order_patience_seconds,
             capacity=capacity,
         )
+        retention = Retention(
+            pool,
+            keep={
+                "attempts": timedelta(days=settings.retention_attempts_days),
+                "audit": timedelta(days=settings.retention_audit_days),
+            },
+        )
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
         await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
@@ -110,6 +118,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             ripen=ripen.run(),
             dispatch=dispatch.run(),
             webhooks=webhooks.run(),
+            retention=retention.run(),
         )
 
 
