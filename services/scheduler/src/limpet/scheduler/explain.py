@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from limpet.kit.pg import Conn, Pool
 from limpet.scheduler.canonical import Canonical
 from limpet.scheduler.capacity import Capacity
-from limpet.scheduler.facts import Explanation, Facts, RobotsFacts
+from limpet.scheduler.facts import MOST_AHEAD, Explanation, Facts, RobotsFacts
 from limpet.scheduler.politeness import Pace
 from limpet.scheduler.reasons import reason
 from limpet.scheduler.robots import RobotsBook, robots_identity, scheme_of
@@ -67,7 +67,7 @@ class Explain:
             word=await _word(conn, pace, task.goes_to),
             robots=origins.get(own),
             missing=_missing(pace, origins, scheme=own) if own not in origins or unread else None,
-            ahead=await count_ahead(conn, task_id) if task.in_queue else 0,
+            ahead=await count_ahead(conn, task_id, most=MOST_AHEAD + 1) if task.in_queue else 0,
             lead=self.lead,
             patience=self.patience,
             permits_out=await count_permits(conn),

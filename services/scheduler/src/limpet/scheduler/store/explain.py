@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from limpet.kit.pg import Conn
-from limpet.scheduler.facts import MOST_AHEAD, TaskFacts
+from limpet.scheduler.facts import TaskFacts
 from limpet.scheduler.lifecycle import Status
 
 # The change that counts is the last one into the status it has: transactions may end in another order than they began.
@@ -67,9 +67,9 @@ COUNT_AHEAD: Final = """
 """
 
 
-async def count_ahead(conn: Conn, task_id: int) -> int:
-    """How many of its domain come before it; one more than are counted means that there are more."""
-    return int(await conn.fetchval(COUNT_AHEAD, task_id, MOST_AHEAD + 1))
+async def count_ahead(conn: Conn, task_id: int, *, most: int) -> int:
+    """How many of its domain come before it, counted up to that number."""
+    return int(await conn.fetchval(COUNT_AHEAD, task_id, most))
 
 
 @dataclass(frozen=True)
