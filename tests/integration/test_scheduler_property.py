@@ -5,26 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
-from random import Random
 from typing import Any, TypeVar
 
-import asyncpg
 import httpx
 import pytest
 from google.protobuf.message import Message
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+from tests.support.invariants import check_invariants
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit.bus import Bus
 from limpet.kit.clock import to_stamp
-from limpet.kit.pg import Pool, open_pool
+from limpet.kit.pg import Pool
 from limpet.scheduler.store.permits import Permit
 from tests.conftest import Database
-from tests.support.invariants import check_invariants
 from tests.support.scheduler_api import scheduler_api
 from tests.support.scheduling import come_due, grant, make_reclaim, make_settle
 
@@ -40,7 +43,11 @@ FACTS = ("page", "page", "parsed", "parsed", "failed", "gone", "blocked", "garba
 
 
 def fact_of(kind: str, permit: Permit) -> Message:
-    key: dict[str, Any] = {"task_id": permit.task_id, "attempt": permit.attempt, "started_time": to_stamp(datetime.now(UTC))}
+    key: dict[str, Any] = {
+        "task_id": permit.task_id,
+        "attempt": permit.attempt,
+        "started_time": to_stamp(datetime.now(UTC)),
+    }
     robots = permit.kind == "robots"
     order = OrderKind.ORDER_KIND_ROBOTS if robots else OrderKind.ORDER_KIND_PAGE
     page = PageFetched(**key, url=permit.url, body_key="robots" if robots else "aa/bb", http_status=200, kind=order)
@@ -187,7 +194,9 @@ class Lifecycle(RuleBasedStateMachine):
             settle = make_settle(self.pool, bodies={"robots": b""})
             self.run(settle.settle([fact_of("page", permit) for permit in granted]))
             waiting = self.run(
-                self.pool.fetch("SELECT task_id, attempt, url FROM crawl_tasks WHERE status IN ('queued_parse', 'parsing')")
+                self.pool.fetch(
+                    "SELECT task_id, attempt, url FROM crawl_tasks WHERE status IN ('queued_parse', 'parsing')"
+                )
             )
             pages = [PageFetched(task_id=row["task_id"], attempt=row["attempt"], url=row["url"]) for row in waiting]
             self.run(settle.settle([PageParsed(page=page) for page in pages]))

@@ -15,6 +15,8 @@ from limpet.health.routes import owner_of
     [
         ("/api/admin/tasks", "scheduler"),
         ("/api/admin/tasks/12/attempts", "scheduler"),
+        ("/api/admin/tasks/12/explain", "scheduler"),
+        ("/api/admin/explain", "scheduler"),
         ("/api/admin/domains/example.org", "scheduler"),
         ("/api/admin/webhooks/deliveries", "scheduler"),
         ("/api/admin/domain-proxies/example.org", "proxy-broker"),

@@ -89,6 +89,13 @@ class FrontDoor:
                 return
             query["after"] = answer["next"]
 
+    def explain(self, what: str) -> Mapping[str, Any]:
+        """Why a task, or the task of a URL, stands where it stands."""
+        by_id = what.isascii() and what.isdigit()
+        path, query = (f"/api/admin/tasks/{what}/explain", None) if by_id else ("/api/admin/explain", {"url": what})
+        said: Mapping[str, Any] = self._send("GET", path, query=query, patience=0.0).json()
+        return said
+
     def health(self) -> Mapping[str, Any]:
         """The verdict on the platform; a bad one comes with status 503 and is an answer too."""
         verdict: Mapping[str, Any] = self._send("GET", "/health", fine=PASSING, patience=0.0).json()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from limpet.cli.crawl import crawl
+from limpet.cli.explain import explain
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -18,6 +19,7 @@ app = typer.Typer(
 app.command()(up)
 app.command()(crawl)
 app.command()(status)
+app.command()(explain)
 
 if __name__ == "__main__":
     app()

@@ -14,6 +14,7 @@ OWNERS: Final[Mapping[str, Upstream]] = {
     "/api/admin/runs": "scheduler",
     "/api/admin/dead-letters": "scheduler",
     "/api/admin/webhooks": "scheduler",
+    "/api/admin/explain": "scheduler",
     "/api/sites": "scheduler",
     "/api/admin/proxies": "proxy-broker",
     "/api/admin/domain-proxies": "proxy-broker",

@@ -23,9 +23,11 @@ from limpet.scheduler.courier import open_courier
 from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.dispatch import Dispatch
+from limpet.scheduler.explain import Explain
 from limpet.scheduler.grant import Terms
 from limpet.scheduler.notices import Notices
 from limpet.scheduler.reclaim import Reclaim
+from limpet.scheduler.retention import Retention
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.sampling import Sampler
@@ -82,6 +84,19 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         notices = Notices(pool)
         signer = Signer(settings.webhook_secret.get_secret_value().encode())
         webhooks = Webhooks(pool, courier, signer)
+        explainer = Explain(
+            pool,
+            lead=settings.dispatch_lead_seconds,
+            patience=settings.order_patience_seconds,
+            capacity=capacity,
+        )
+        retention = Retention(
+            pool,
+            keep={
+                "attempts": timedelta(days=settings.retention_attempts_days),
+                "audit": timedelta(days=settings.retention_audit_days),
+            },
+        )
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
         await bus.subscribe("started.fetch", notices.on_fetch_started, queue="scheduler")
@@ -91,7 +106,15 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             rest=serve_rest(
-                make_api(pool, bus, settings.keys, submitted=dispatch.wake, changed=announce.wake, signer=signer),
+                make_api(
+                    pool,
+                    bus,
+                    settings.keys,
+                    submitted=dispatch.wake,
+                    changed=announce.wake,
+                    signer=signer,
+                    explainer=explainer,
+                ),
                 host=settings.http_host,
                 port=settings.http_port,
             ),
@@ -106,6 +129,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             announce=announce.run(),
             dispatch=dispatch.run(),
             webhooks=webhooks.run(),
+            retention=retention.run(),
         )
 
 

@@ -67,6 +67,10 @@ class Pace:
     def spacing(self) -> timedelta:
         return timedelta(seconds=self.delay + self.tolerance)
 
+    def patience(self, without_delay: float) -> timedelta:
+        """How long after its slot an order may still be started; without a delay nobody is hurt by a later start."""
+        return timedelta(seconds=self.tolerance if self.delay > 0 else without_delay)
+
     def hold(self, until: datetime, reason: str) -> None:
         """Nothing starts before; a longer hold that is there already stays."""
         if self.held_until is None or until > self.held_until:

@@ -62,14 +62,21 @@ def scheme_of(url: str) -> str:
     return url.partition(":")[0]
 
 
+def robots_identity(domain: str, scheme: str) -> tuple[str, bytes]:
+    """The address of an origin's robots.txt, and the identity of the task that reads it.
+
+    It is not the identity of the page of this address: that is a task of its own, should anybody want it.
+    """
+    url = f"{scheme}://{domain}/robots.txt"
+    return url, hashlib.sha256(f"robots {url}".encode()).digest()
+
+
 async def ask_for_robots(conn: Conn, origins: Sequence[tuple[Pace, str]]) -> None:
     """A task for the robots.txt of each origin: (domain, scheme). Domains are locked by the caller."""
     await want_robots(conn, [(pace.domain_id, scheme) for pace, scheme in origins])
     tasks = []
     for pace, scheme in origins:
-        url = f"{scheme}://{pace.name}/robots.txt"
-        # Not the identity of the page of this address: that is a task of its own, should anybody want it.
-        digest = hashlib.sha256(f"robots {url}".encode()).digest()
+        url, digest = robots_identity(pace.name, scheme)
         tasks.append(NewTask(pace.domain_id, url, digest, priority=PRIORITY, kind="robots", crawl_frequency=REFRESH))
     if tasks:
         await add_tasks(conn, tasks, batch_id=None, created_by="robots")

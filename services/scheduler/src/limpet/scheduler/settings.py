@@ -47,6 +47,12 @@ class Settings(RestCommon, GuardedCommon):
         default=64, ge=1, description="Orders that may be out while no fetcher has been heard of."
     )
     traces_per_second: float = Field(default=20.0, ge=0, description="Tasks whose way is logged by every service.")
+    retention_attempts_days: int = Field(
+        default=180, ge=1, le=36500, description="Days that the history of fetches and parses is kept, by whole months."
+    )
+    retention_audit_days: int = Field(
+        default=180, ge=1, le=36500, description="Days that changes of status are kept, by whole months."
+    )
     webhook_secret: SecretStr = Field(
         default=SecretStr(""),
         description="Secret that webhooks are signed with, 32 characters or more. Without it there are no webhooks.",

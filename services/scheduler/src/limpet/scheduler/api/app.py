@@ -10,17 +10,26 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, dead_letters, domains, tasks, webhooks
+from limpet.scheduler.api import batches, dead_letters, domains, explain, tasks, webhooks
 from limpet.scheduler.dead_letters import DeadLetters
+from limpet.scheduler.explain import Explain
 from limpet.scheduler.signature import Signer
 
 
 def make_api(
-    pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None], changed: Callable[[], None], signer: Signer
+    pool: Pool,
+    bus: Bus,
+    keys: Keys,
+    *,
+    submitted: Callable[[], None],
+    changed: Callable[[], None],
+    signer: Signer,
+    explainer: Explain | None = None,
 ) -> FastAPI:
     app = make_app("Limpet scheduler", keys)
     app.include_router(domains.make_router(pool, changed=changed))
     app.include_router(tasks.make_router(pool, submitted=submitted))
+    app.include_router(explain.make_router(explainer or Explain(pool)))
     app.include_router(batches.make_router(pool))
     app.include_router(webhooks.make_router(pool, signer))
     app.include_router(dead_letters.make_router(DeadLetters(bus)))

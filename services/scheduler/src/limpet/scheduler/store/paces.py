@@ -56,6 +56,24 @@ async def lock_paces(conn: Conn, domain_ids: Sequence[int]) -> tuple[dict[int, P
     return {pace.domain_id: pace for pace in paces}, now
 
 
+READ_PACE: Final = """
+    SELECT domain_id, name, is_active, crawl_delay_seconds, robots_delay_seconds, max_concurrent_requests, max_per_group,
+           obey_robots, robots_unread, robots_version, user_agent, maintenance_start, maintenance_end, maintenance_zone,
+           breaker_failures, breaker_rate, breaker_window_seconds, breaker_cooldown_seconds, breaker_successes, in_flight,
+           nullif(next_slot_at, '-infinity') AS next_slot_at, nullif(held_until, '-infinity') AS held_until, held_reason,
+           nullif(ready_at, 'infinity') AS ready_at, breaker_state, breaker_opened_at, breaker_in_a_row,
+           nullif(breaker_window_at, '-infinity') AS breaker_window_at, breaker_good, breaker_bad, breaker_proxies,
+           breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, clock_timestamp() AS now
+      FROM domains WHERE name = $1
+"""
+
+
+async def read_pace(conn: Conn, name: str) -> Pace | None:
+    """Without its lock: for those who only want to know."""
+    paces, _ = _paces(await conn.fetch(READ_PACE, name))
+    return paces[0] if paces else None
+
+
 SAVE_PACES: Final = """
     UPDATE domains d
        SET in_flight = p.in_flight, next_slot_at = coalesce(p.next_slot_at, '-infinity'),
