@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
-from limpet.contracts.events.v1.parse_pb2 import PageParsed
+from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit.clock import to_datetime
 from limpet.scheduler.breaker_board import Answer
 from limpet.scheduler.give_back import News
@@ -41,7 +41,8 @@ def news_of(taken: Sequence[Message], tasks: Mapping[int, TaskRow], before: Mapp
     news: dict[int, News] = {}
     for fact in taken:
         parsed = isinstance(fact, PageParsed)
-        task = tasks[fact.page.task_id if isinstance(fact, PageParsed) else fact.task_id]  # type: ignore[attr-defined]
+        source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
+        task = tasks[source.task_id]  # type: ignore[attr-defined]
         if task.kind != "page" or (parsed and before[task.task_id] in PARSE_PHASE):
             continue
         if answer := answer_of(fact):

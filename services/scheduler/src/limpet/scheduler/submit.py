@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from random import Random
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from limpet.kit.backoff import delay
-from limpet.kit.errors import Retryable
-from limpet.kit.pg import COLLIDED, Conn, Pool
+from limpet.kit.pg import Conn, Pool
+from limpet.scheduler.again import try_again
 from limpet.scheduler.canonical import BadUrl, Canonical, canonical
 from limpet.scheduler.metrics import TASKS_ADDED
 from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
 from limpet.scheduler.store.domains import lock_domains, wake_domains
 from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, recrawl_tasks
 
-TRIES = 8
 # Place in the list, what the URL is, and what was asked for it.
 Wanted: TypeAlias = tuple[int, Canonical, Mapping[str, Any]]
 
@@ -121,15 +117,7 @@ async def submit(
             wanted.append((index, canonical(wish["url"]), wish))
         except BadUrl as error:
             refused.append(Refusal(index, wish["url"][:200], "url", str(error)))
-    for attempt in range(1, TRIES + 1):
-        try:
-            async with pool.acquire() as conn, conn.transaction():
-                result = await _take(conn, wanted, batch=batch, created_by=created_by)
-            break
-        except COLLIDED as error:
-            if attempt == TRIES:
-                raise Retryable("some of these URLs are being settled at this moment; submit them again") from error
-            await asyncio.sleep(delay(attempt, base=0.05, cap=1, rng=Random()))
+    result = await try_again(pool, lambda conn: _take(conn, wanted, batch=batch, created_by=created_by))
     TASKS_ADDED.labels("api").inc(len(result.created))
     result.refused = sorted([*refused, *result.refused], key=lambda refusal: refusal.index)
     return result

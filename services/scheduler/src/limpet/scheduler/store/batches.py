@@ -29,8 +29,11 @@ async def get_batch(conn: Conn, name: str) -> Record | None:
     return await conn.fetchrow(GET_BATCH, name)
 
 
+# What rests is counted on the index alone; what is on its way is little.
 COUNT_BATCH: Final = """
-    SELECT status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 GROUP BY status
+    SELECT resting AS status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 AND resting IS NOT NULL GROUP BY resting
+     UNION ALL
+    SELECT status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 AND resting IS NULL GROUP BY status
 """
 
 
