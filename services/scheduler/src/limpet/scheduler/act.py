@@ -127,7 +127,7 @@ async def prioritize(conn: Conn, task_id: int, priority: int) -> str | None:
     return None
 
 
-async def act_on_batch(pool: Pool, batch_id: int, wish: Wish) -> int:
+async def act_on_batch(pool: Pool, batch_id: int, wish: Wish, *, size: int = CHUNK) -> int:
     """All of a batch that can be changed, chunk by chunk. Returns how many were."""
     changed = 0
     for resting in RESTING[wish.command]:
@@ -135,9 +135,9 @@ async def act_on_batch(pool: Pool, batch_id: int, wish: Wish) -> int:
         while after >= 0:
 
             async def chunk(conn: Conn, resting: str | None = resting, after: int = after) -> tuple[int, int]:
-                found = await tasks_of_batch(conn, batch_id, resting=resting, after=after, limit=CHUNK)
+                found = await tasks_of_batch(conn, batch_id, resting=resting, after=after, limit=size)
                 done = await act(conn, found, wish)
-                return found[-1] if len(found) == CHUNK else -1, len(done.changed)
+                return found[-1] if len(found) == size else -1, len(done.changed)
 
             after, some = await try_again(pool, chunk)
             changed += some

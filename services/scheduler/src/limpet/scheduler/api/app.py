@@ -18,8 +18,8 @@ from limpet.scheduler.signature import Signer
 def make_api(pool: Pool, bus: Bus, keys: Keys, *, submitted: Callable[[], None], signer: Signer) -> FastAPI:
     app = make_app("Limpet scheduler", keys)
     app.include_router(domains.make_router(pool, bus))
-    app.include_router(tasks.make_router(pool, submitted=submitted))
-    app.include_router(batches.make_router(pool))
+    app.include_router(tasks.make_router(pool, submitted=submitted, signer=signer))
+    app.include_router(batches.make_router(pool, acted=submitted, signer=signer))
     app.include_router(webhooks.make_router(pool, signer))
     app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app

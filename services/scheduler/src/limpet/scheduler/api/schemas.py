@@ -19,6 +19,7 @@ from pydantic import (
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.windows import zone
 
+MAX_TASKS = 10_000
 USER_AGENT = "Limpet/0.1 (+https://example.com/limpet)"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 HeaderText = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[\x20-\x7e]+$")]
@@ -137,6 +138,9 @@ class BulkTask(Body):
     parser_name: Name | None = None
     is_recurring: bool = True
     crawl_frequency: Frequency | None = None
+    parent_task_id: TaskId | None = None
+    on_parent_failure: Literal["cancel", "release"] = "cancel"
+    webhook_url: str | None = None
 
 
 class TaskIn(BulkTask):
@@ -144,7 +148,7 @@ class TaskIn(BulkTask):
 
 
 class BulkIn(Body):
-    tasks: Annotated[list[BulkTask], Field(min_length=1, max_length=10_000)]
+    tasks: Annotated[list[BulkTask], Field(min_length=1, max_length=MAX_TASKS)]
     batch: Name | None = None
 
 
@@ -153,6 +157,7 @@ class BatchIn(Body):
     follow: bool = False
     recrawl: bool = False
     max_pages: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**12)] | None = None
+    webhook_url: str | None = None
 
 
 class RestartIn(Body):

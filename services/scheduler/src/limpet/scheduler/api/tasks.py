@@ -11,19 +11,22 @@ from fastapi import APIRouter, Query, Response
 from limpet.kit import tracing
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import field_problem, require
+from limpet.scheduler.api.bulk import BULK_BODY, Bulk
 from limpet.scheduler.api.idempotent import idempotent
-from limpet.scheduler.api.schemas import BulkIn, Moment, TaskIn
+from limpet.scheduler.api.schemas import Moment, TaskIn
 from limpet.scheduler.api.task_actions import MAX_ID, add_routes, found_task
 from limpet.scheduler.api.views import task_view
+from limpet.scheduler.api.webhooks import take_webhook_url
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.lifecycle import Status
+from limpet.scheduler.signature import Signer
 from limpet.scheduler.store.attempts import list_attempts
 from limpet.scheduler.store.audit import list_audit
 from limpet.scheduler.store.task_lists import TaskFilter, list_tasks
 from limpet.scheduler.submit import Submitted, UnknownBatch, submit
 
 
-def make_router(pool: Pool, *, submitted: Callable[[], None]) -> APIRouter:
+def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) -> APIRouter:
     router = APIRouter(prefix="/api/admin/tasks", tags=["tasks"], route_class=idempotent(pool))
 
     async def take(wishes: list[dict[str, Any]], batch: str | None) -> Submitted:
@@ -37,20 +40,26 @@ def make_router(pool: Pool, *, submitted: Callable[[], None]) -> APIRouter:
     @router.post("", status_code=201, dependencies=[require("operate")])
     async def create(body: TaskIn, response: Response) -> dict[str, Any]:
         """Submit one URL. 201 for a new task, 200 for the one that exists. A new one goes on in the request's trace."""
+        take_webhook_url(signer, body.webhook_url)
         trace_id = tracing.trace_id_of(tracing.current())
         wish = {**body.model_dump(exclude={"batch"}), "trace_id": UUID(trace_id) if trace_id else None}
         result = await take([wish], body.batch)
         if result.refused:
-            raise field_problem("url", result.refused[0].message)
+            raise field_problem(result.refused[0].field, result.refused[0].message)
         if not result.created and not result.known:
             raise field_problem("batch", "has reached its max_pages", status=409)
         task_id = next(iter({**result.created, **result.known}.values()))
         response.status_code = 201 if result.created else 200
         return task_view(await found(task_id))
 
-    @router.post("/bulk", dependencies=[require("operate")])
-    async def bulk(body: BulkIn) -> dict[str, Any]:
-        """Submit up to 10,000 URLs. What is refused is named with its reason; the rest is taken."""
+    @router.post("/bulk", dependencies=[require("operate")], openapi_extra=BULK_BODY)
+    async def bulk(body: Bulk) -> dict[str, Any]:
+        """Submit up to 10,000 URLs, as one JSON body or as a stream of JSON lines (then `?batch=` names the batch).
+
+        What is refused is named with its reason; the rest is taken.
+        """
+        for index, task in enumerate(body.tasks):
+            take_webhook_url(signer, task.webhook_url, field=f"tasks.{index}.webhook_url")
         result = await take([task.model_dump() for task in body.tasks], body.batch)
         refused = [
             {"index": r.index, "url": r.url, "field": f"tasks.{r.index}.{r.field}", "message": r.message}
