@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -355,3 +356,31 @@ async def test_s13_robots_tasks_are_not_for_people(pool: Pool, api: httpx.AsyncC
     for command in Command:
         assert fields(await api.post(f"{PATH}/{robots['task_id']}/{command}"), 409) == ["status"]
     assert fields(await api.patch(f"{PATH}/{robots['task_id']}/priority", json={"priority": 3}), 409) == ["status"]
+
+
+async def test_s13_people_and_schedulers_at_the_same_moment_leave_all_in_order(
+    pool: Pool, api: httpx.AsyncClient
+) -> None:
+    await make_domain(pool, max_per_group=3)
+    await submit_pages(pool, 30, group_key="north")
+    ids = [row[0] for row in await pool.fetch("SELECT task_id FROM crawl_tasks ORDER BY 1")]
+    settle = make_settle(pool)
+
+    async def serve() -> None:
+        for _ in range(8):
+            permits = await grant(pool)
+            await settle.settle([PageParsed(page=page(permit)) for permit in permits])
+
+    async def meddle(command: str) -> None:
+        for task_id in ids:
+            answer = await api.post(f"{PATH}/{task_id}/{command}")
+            assert answer.status_code in (200, 409), answer.text
+
+    async def prefer(priority: int) -> None:
+        for task_id in reversed(ids):
+            assert (await api.patch(f"{PATH}/{task_id}/priority", json={"priority": priority})).status_code == 200
+
+    meddlers = [meddle(command) for command in ("pause", "resume", "cancel", "restart")]
+    await asyncio.gather(serve(), serve(), *meddlers, prefer(1), prefer(9))
+    await check_all_is_right(pool)
+    assert await in_flight(pool) == (0, 0)
