@@ -17,10 +17,12 @@ from limpet.scheduler.signature import Signer
 
 
 @asynccontextmanager
-async def scheduler_api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
+async def scheduler_api(
+    pool: Pool, bus: Bus, *, signer: Signer = Signer(b"m" * 32)
+) -> AsyncIterator[httpx.AsyncClient]:
     """Asks as admin; each role is its own key."""
     keys = Keys(tuple((role, hashlib.sha256(role.encode()).hexdigest()) for role in ROLES))
-    app = make_api(pool, bus, keys, submitted=lambda: None, changed=lambda: None, signer=Signer(b"m" * 32))
+    app = make_api(pool, bus, keys, submitted=lambda: None, changed=lambda: None, signer=signer)
     # A fault of the server is an answer here, as it is on a port.
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://scheduler", headers=as_role("admin")) as client:

@@ -1,15 +1,19 @@
-"""What follows when tasks have ended: their batches count down, those who wait for them hear of it."""
+"""What follows when tasks have ended: their batches count down, those who wait for them or asked to be told hear of it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from random import Random
 
 from limpet.kit.pg import Conn
 from limpet.scheduler.lifecycle import TERMINAL
 from limpet.scheduler.outcome import TaskRow
-from limpet.scheduler.store.batches import close_batches
+from limpet.scheduler.store.batches import close_batches, count_batch
 from limpet.scheduler.store.children import add_ends
+from limpet.scheduler.store.task_lists import ended_tasks
+from limpet.scheduler.store.webhooks import Delivery, add_deliveries
+from limpet.scheduler.webhook_event import batch_subject, make_delivery, task_subject
 
 
 async def conclude(conn: Conn, tasks: Sequence[TaskRow]) -> None:
@@ -18,4 +22,23 @@ async def conclude(conn: Conn, tasks: Sequence[TaskRow]) -> None:
     if not ended:
         return
     await add_ends(conn, [(task.task_id, task.status.value) for task in ended if task.has_children])
-    await close_batches(conn, Counter(task.batch_id for task in ended if task.batch_id is not None))
+    told = [task.task_id for task in ended if task.webhook_url is not None]
+    deliveries = await _about_tasks(conn, told) if told else []
+    closed = await close_batches(conn, Counter(task.batch_id for task in ended if task.batch_id is not None))
+    for row in closed:
+        if row["webhook_url"] is not None:
+            subject = batch_subject(row, await count_batch(conn, row["batch_id"]))
+            deliveries.append(
+                make_delivery(row["webhook_url"], "batch.ended", subject, occurred_at=row["ended_at"], rng=Random())
+            )
+    await add_deliveries(conn, deliveries)
+
+
+async def _about_tasks(conn: Conn, task_ids: Sequence[int]) -> list[Delivery]:
+    rng = Random()
+    return [
+        make_delivery(
+            row["webhook_url"], f"task.{row['status']}", task_subject(row), occurred_at=row["completed_at"], rng=rng
+        )
+        for row in await ended_tasks(conn, task_ids)
+    ]

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from random import Random
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from limpet.kit.backoff import delay
-from limpet.kit.errors import Retryable
-from limpet.kit.pg import COLLIDED, Conn, Pool
+from limpet.kit.pg import Conn, Pool
+from limpet.scheduler.again import try_again
 from limpet.scheduler.canonical import BadUrl, Canonical, canonical
+from limpet.scheduler.lifecycle import TERMINAL, Status
 from limpet.scheduler.metrics import TASKS_ADDED
+from limpet.scheduler.outcome import TaskRow
 from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
+from limpet.scheduler.store.children import add_ends, mark_parents
 from limpet.scheduler.store.domains import lock_domains, wake_domains
-from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, recrawl_tasks
+from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, lock_tasks, recrawl_tasks
 
-TRIES = 8
 # Place in the list, what the URL is, and what was asked for it.
 Wanted: TypeAlias = tuple[int, Canonical, Mapping[str, Any]]
 
@@ -121,15 +120,7 @@ async def submit(
             wanted.append((index, canonical(wish["url"]), wish))
         except BadUrl as error:
             refused.append(Refusal(index, wish["url"][:200], "url", str(error)))
-    for attempt in range(1, TRIES + 1):
-        try:
-            async with pool.acquire() as conn, conn.transaction():
-                result = await _take(conn, wanted, batch=batch, created_by=created_by)
-            break
-        except COLLIDED as error:
-            if attempt == TRIES:
-                raise Retryable("some of these URLs are being settled at this moment; submit them again") from error
-            await asyncio.sleep(delay(attempt, base=0.05, cap=1, rng=Random()))
+    result = await try_again(pool, lambda conn: _take(conn, wanted, batch=batch, created_by=created_by))
     TASKS_ADDED.labels("api").inc(len(result.created))
     result.refused = sorted([*refused, *result.refused], key=lambda refusal: refusal.index)
     return result
@@ -139,19 +130,35 @@ async def _take(conn: Conn, wanted: Sequence[Wanted], *, batch: str | None, crea
     row = await get_batch(conn, batch) if batch is not None else None
     if batch is not None and row is None:
         raise UnknownBatch(batch)
+    asked_for = sorted({wish["parent_task_id"] for _, _, wish in wanted if wish.get("parent_task_id")})
+    parents = await lock_tasks(conn, asked_for) if asked_for else {}
     domains = await lock_domains(conn, sorted({target.domain for _, target, _ in wanted}))
     tasks, refused = [], []
     for index, target, wish in wanted:
         domain_id = domains.get(target.domain)
+        parent_id = wish.get("parent_task_id")
         if domain_id is None:
             message = f"the domain {target.domain} is not known; create it with POST /api/admin/domains"
             refused.append(Refusal(index, target.url, "url", message))
-            continue
-        options = {name: value for name, value in wish.items() if name != "url" and value is not None}
-        tasks.append(NewTask(domain_id, target.url, target.digest, **options))
+        elif parent_id and (parent_id not in parents or parents[parent_id].kind != "page"):
+            refused.append(Refusal(index, target.url, "parent_task_id", f"no page is task {parent_id}"))
+        else:
+            options = {name: value for name, value in wish.items() if name != "url" and value is not None}
+            if parent_id:
+                options["awaits_parent"] = parents[parent_id].status is not Status.COMPLETED
+            tasks.append(NewTask(domain_id, target.url, target.digest, **options))
     locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
     admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
+    await _tell_parents(conn, parents, [task for task in tasks if task.digest in admitted.created])
     await wake_domains(conn, admitted.due)
     rest = [task.digest for task in tasks if task.digest not in admitted.created]
     known = await find_tasks(conn, rest) if rest else {}
     return Submitted(admitted.created, known, refused)
+
+
+async def _tell_parents(conn: Conn, parents: Mapping[int, TaskRow], added: Sequence[NewTask]) -> None:
+    """A parent tells its children when it ends; one that has ended without completing tells those that come now."""
+    waited_for = sorted({task.parent_task_id for task in added if task.awaits_parent and task.parent_task_id})
+    await mark_parents(conn, waited_for)
+    ended = [parents[task_id] for task_id in waited_for if parents[task_id].status in TERMINAL]
+    await add_ends(conn, [(parent.task_id, parent.status.value) for parent in ended])

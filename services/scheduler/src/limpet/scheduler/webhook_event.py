@@ -16,6 +16,19 @@ from limpet.scheduler.store.webhooks import Delivery
 KINDS: Final = ("task", "batch", "run")
 # Times and durations are spelt as the REST API spells them.
 _JSON: Final = TypeAdapter(dict[str, Any])
+_TASK: Final = (
+    "task_id", "url", "status", "attempt", "http_status_code", "error_message", "completed_at", "batch",
+)  # fmt: skip
+_BATCH: Final = ("batch_id", "name", "pages", "created_at", "ended_at")
+
+
+def task_subject(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in _TASK}
+
+
+def batch_subject(row: Mapping[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
+    """With its tasks by status."""
+    return {**{name: row[name] for name in _BATCH}, "tasks": dict(tasks)}
 
 
 def webhook_body(event: str, subject: Mapping[str, Any], *, delivery_id: UUID, occurred_at: datetime) -> str:

@@ -28,9 +28,9 @@ def make_api(
 ) -> FastAPI:
     app = make_app("Limpet scheduler", keys)
     app.include_router(domains.make_router(pool, changed=changed))
-    app.include_router(tasks.make_router(pool, submitted=submitted))
+    app.include_router(tasks.make_router(pool, submitted=submitted, signer=signer))
     app.include_router(explain.make_router(explainer or Explain(pool)))
-    app.include_router(batches.make_router(pool))
+    app.include_router(batches.make_router(pool, acted=submitted, signer=signer))
     app.include_router(webhooks.make_router(pool, signer))
     app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app

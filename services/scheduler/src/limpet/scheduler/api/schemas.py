@@ -19,6 +19,7 @@ from pydantic import (
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.windows import zone
 
+MAX_TASKS = 10_000
 USER_AGENT = "Limpet/0.1 (+https://example.com/limpet)"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 HeaderText = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[\x20-\x7e]+$")]
@@ -117,22 +118,29 @@ class DomainChange(DomainSettings):
         return self
 
 
+def _zoned(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("must have a time zone, like 2030-01-01T00:00:00Z")
+    return value
+
+
+Moment = Annotated[datetime, AfterValidator(_zoned)]
+Priority = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
+TaskId = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=1 << 63)]
+
+
 class BulkTask(Body):
     url: Annotated[str, StringConstraints(min_length=1, max_length=8192)]
-    priority: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)] = 5
-    scheduled_at: datetime | None = None
+    priority: Priority = 5
+    scheduled_at: Moment | None = None
     max_retries: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=100)] = 3
     group_key: Name | None = None
     parser_name: Name | None = None
     is_recurring: bool = True
     crawl_frequency: Frequency | None = None
-
-    @field_validator("scheduled_at")
-    @classmethod
-    def _zoned(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.tzinfo is None:
-            raise ValueError("must have a time zone, like 2030-01-01T00:00:00Z")
-        return value
+    parent_task_id: TaskId | None = None
+    on_parent_failure: Literal["cancel", "release"] = "cancel"
+    webhook_url: str | None = None
 
 
 class TaskIn(BulkTask):
@@ -140,7 +148,7 @@ class TaskIn(BulkTask):
 
 
 class BulkIn(Body):
-    tasks: Annotated[list[BulkTask], Field(min_length=1, max_length=10_000)]
+    tasks: Annotated[list[BulkTask], Field(min_length=1, max_length=MAX_TASKS)]
     batch: Name | None = None
 
 
@@ -149,3 +157,24 @@ class BatchIn(Body):
     follow: bool = False
     recrawl: bool = False
     max_pages: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**12)] | None = None
+    webhook_url: str | None = None
+
+
+class RestartIn(Body):
+    reset_retry_count: bool = True
+    priority: Priority | None = None
+    scheduled_at: Moment | None = None
+
+
+class RestartParsingIn(Body):
+    reset_retry_count: bool = True
+
+
+class RestartFailedIn(Body):
+    domain: Name | None = None
+    failed_after: Moment | None = None
+    limit: Limit = 1000
+
+
+class PriorityIn(Body):
+    priority: Priority

@@ -86,3 +86,10 @@ def need_webhooks(signer: Signer, *, field: str = "webhook_url") -> None:
     """To be asked before a webhook is taken: one that cannot be signed would never be sent."""
     if not signer.enabled:
         raise field_problem(field, "webhooks are off here: LIMPET_WEBHOOK_SECRET is not set", status=409)
+
+
+def take_webhook_url(signer: Signer, text: str | None, *, field: str = "webhook_url") -> None:
+    """Refuse a webhook that could not be sent."""
+    if text is not None:
+        checked_webhook_url(text, field=field)
+        need_webhooks(signer, field=field)

@@ -10,14 +10,16 @@ from limpet.kit.pg import Conn, Record
 from limpet.scheduler.lifecycle import Status
 
 ADD_BATCH: Final = """
-    INSERT INTO batches (name, follow, recrawl, max_pages) VALUES ($1, $2, $3, $4)
+    INSERT INTO batches (name, follow, recrawl, max_pages, webhook_url) VALUES ($1, $2, $3, $4, $5)
     ON CONFLICT (name) DO NOTHING RETURNING *
 """
 
 
-async def add_batch(conn: Conn, *, name: str, follow: bool, recrawl: bool, max_pages: int | None) -> Record | None:
+async def add_batch(
+    conn: Conn, *, name: str, follow: bool, recrawl: bool, max_pages: int | None, webhook_url: str | None = None
+) -> Record | None:
     """None when a batch of that name exists."""
-    return await conn.fetchrow(ADD_BATCH, name, follow, recrawl, max_pages)
+    return await conn.fetchrow(ADD_BATCH, name, follow, recrawl, max_pages, webhook_url)
 
 
 GET_BATCH: Final = """
@@ -29,8 +31,20 @@ async def get_batch(conn: Conn, name: str) -> Record | None:
     return await conn.fetchrow(GET_BATCH, name)
 
 
+LIST_BATCHES: Final = """
+    SELECT * FROM batches WHERE batch_id > $1 ORDER BY batch_id LIMIT $2
+"""
+
+
+async def list_batches(conn: Conn, *, after: int, limit: int) -> list[Record]:
+    return await conn.fetch(LIST_BATCHES, after, limit)
+
+
+# What rests is counted on the index alone; what is on its way is little.
 COUNT_BATCH: Final = """
-    SELECT status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 GROUP BY status
+    SELECT resting AS status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 AND resting IS NOT NULL GROUP BY resting
+     UNION ALL
+    SELECT status, count(*) AS count FROM crawl_tasks WHERE batch_id = $1 AND resting IS NULL GROUP BY status
 """
 
 

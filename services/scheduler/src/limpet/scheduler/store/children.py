@@ -8,6 +8,17 @@ from typing import Final
 
 from limpet.kit.pg import Conn
 
+MARK_PARENTS: Final = """
+    UPDATE crawl_tasks SET has_children = true WHERE task_id = ANY($1::bigint[]) AND NOT has_children
+"""
+
+
+async def mark_parents(conn: Conn, task_ids: Sequence[int]) -> None:
+    """Others wait for these tasks, which are locked by the caller."""
+    if task_ids:
+        await conn.execute(MARK_PARENTS, list(task_ids))
+
+
 ADD_ENDS: Final = """
     INSERT INTO parent_ends (task_id, outcome) SELECT * FROM unnest($1::bigint[], $2::text[])
     ON CONFLICT (task_id) DO UPDATE SET outcome = excluded.outcome

@@ -44,3 +44,27 @@ PAGE_FACTS: Final = """
 
 async def page_facts(conn: Conn, task_ids: Sequence[int]) -> list[bytes]:
     return [row["page_fact"] for row in await conn.fetch(PAGE_FACTS, list(task_ids))]
+
+
+STORED_PAGES: Final = """
+    SELECT task_id, page_fact FROM crawl_tasks WHERE task_id = ANY($1::bigint[]) AND page_fact IS NOT NULL
+"""
+
+
+async def stored_pages(conn: Conn, task_ids: Sequence[int]) -> dict[int, bytes]:
+    """The last good page of each task that has one."""
+    return {row["task_id"]: row["page_fact"] for row in await conn.fetch(STORED_PAGES, list(task_ids))}
+
+
+# A page may be of an earlier crawl than the last: what is said about it counts again.
+COUNT_PAGES_AGAIN: Final = """
+    UPDATE crawl_tasks t
+       SET crawl_base = least(t.crawl_base, p.attempt - 1), parse_losses = CASE WHEN $3 THEN 0 ELSE t.parse_losses END
+      FROM unnest($1::bigint[], $2::int[]) AS p(task_id, attempt)
+     WHERE t.task_id = p.task_id
+"""
+
+
+async def count_pages_again(conn: Conn, pages: Sequence[tuple[int, int]], *, reset: bool) -> None:
+    """These pages, by task and attempt, are parsed again."""
+    await conn.execute(COUNT_PAGES_AGAIN, [page[0] for page in pages], [page[1] for page in pages], reset)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from limpet.kit.pg import Conn, Record
 from limpet.scheduler.lifecycle import TERMINAL, Status
 from limpet.scheduler.outcome import TaskRow
-from limpet.scheduler.store.queues import unqueue
+from limpet.scheduler.store.queues import Due, unqueue
 
 LOCK_TASKS: Final = """
     SELECT t.task_id, t.domain_id, t.status, t.attempt, t.crawl_base, t.fetch_errors, t.blocks, t.parse_errors,
@@ -54,27 +54,35 @@ CHANGE_TASKS: Final = """
         UPDATE crawl_tasks t
            SET status = c.target,
                resting = CASE WHEN c.target IN ('completed', 'failed', 'cancelled', 'paused') THEN c.target END,
-               scheduled_at = CASE WHEN c.target = 'pending' THEN now() + make_interval(secs => c.wait) ELSE t.scheduled_at END,
+               -- Whoever is resumed keeps the time that was set for it.
+               scheduled_at = CASE WHEN c.event = 'resumed' AND c.target = 'pending' THEN greatest(t.scheduled_at, now())
+                    WHEN c.target = 'pending' THEN now() + make_interval(secs => c.wait) ELSE t.scheduled_at END,
                completed_at = CASE WHEN c.target IN ('completed', 'failed', 'cancelled') THEN now() END,
                next_crawl_at = CASE WHEN t.is_recurring AND c.target IN ('completed', 'failed')
                     THEN now() + CASE c.target WHEN 'failed' THEN 2 ELSE 1 END * coalesce(t.crawl_frequency,
                          (SELECT default_crawl_frequency FROM domains d WHERE d.domain_id = t.domain_id)) END,
                fetch_errors = c.fetch_errors, blocks = c.blocks, parse_errors = c.parse_errors, redirects = c.redirects,
-               error_message = c.error, note = c.note, moved_to = coalesce(c.moved_to, t.moved_to),
+               -- What a person does is no news from the site.
+               error_message = CASE WHEN c.event IN ('paused', 'resumed', 'cancelled') THEN t.error_message ELSE c.error END,
+               note = CASE WHEN c.event IN ('paused', 'resumed') THEN t.note ELSE c.note END,
+               proxy_id = CASE WHEN c.event IN ('paused', 'resumed', 'cancelled') THEN t.proxy_id ELSE c.proxy_id END,
+               awaits_parent = t.awaits_parent AND c.target IN ('pending', 'paused'),
+               moved_to = coalesce(c.moved_to, t.moved_to),
                page_fact = coalesce(c.page_fact, t.page_fact), paused_from = c.paused_from,
                http_status_code = coalesce(c.http_status, t.http_status_code),
-               response_time_ms = coalesce(c.response_ms, t.response_time_ms), proxy_id = c.proxy_id, updated_at = now()
+               response_time_ms = coalesce(c.response_ms, t.response_time_ms), updated_at = now()
           FROM change c
          WHERE t.task_id = c.task_id AND t.status = c.source AND t.attempt = c.attempt
-     RETURNING t.task_id, t.domain_id, t.group_key, t.priority, t.scheduled_at, t.next_crawl_at, c.source, c.target, c.wait,
-               c.event, c.error
+     RETURNING t.task_id, t.domain_id, t.group_key, t.priority, t.scheduled_at, t.next_crawl_at, t.awaits_parent, c.source,
+               c.target, c.event, c.error
     ), queued AS (
         INSERT INTO due_tasks (domain_id, group_key, priority, due_at, task_id)
         SELECT domain_id, coalesce(group_key, ''), priority, scheduled_at, task_id FROM changed
-         WHERE target = 'pending' AND wait <= 0
+         WHERE target = 'pending' AND scheduled_at <= now() AND NOT awaits_parent
     ), planned AS (
         INSERT INTO waiting_tasks (wake_at, task_id)
-        SELECT scheduled_at, task_id FROM changed WHERE target = 'pending' AND wait > 0
+        SELECT scheduled_at, task_id FROM changed
+         WHERE target = 'pending' AND scheduled_at > now() AND NOT awaits_parent
          UNION ALL
         SELECT next_crawl_at, task_id FROM changed WHERE next_crawl_at IS NOT NULL
     ), leased AS (
@@ -229,7 +237,7 @@ async def add_tasks(conn: Conn, tasks: Sequence[Any], *, batch_id: int | None, c
     )
 
 
-# A new crawl forgets what the last one counted; its page stays until the next one is there.
+# A new crawl forgets what the last one counted, unless it is told not to; its page stays until the next one is there.
 RECRAWL_TASKS: Final = """
     WITH again AS MATERIALIZED (
         SELECT t.task_id, t.status AS source, t.next_crawl_at FROM crawl_tasks t
@@ -239,7 +247,12 @@ RECRAWL_TASKS: Final = """
         UPDATE crawl_tasks t
            SET status = 'pending', resting = NULL, batch_id = coalesce($5, t.batch_id), crawl_base = t.attempt,
                scheduled_at = coalesce(a.due_at, now()), priority = coalesce(a.priority, t.priority), completed_at = NULL,
-               started_at = NULL, fetch_errors = 0, fetch_losses = 0, blocks = 0, parse_errors = 0, parse_losses = 0,
+               started_at = NULL,
+               fetch_errors = CASE WHEN $8 THEN 0 ELSE t.fetch_errors END,
+               fetch_losses = CASE WHEN $8 THEN 0 ELSE t.fetch_losses END,
+               blocks = CASE WHEN $8 THEN 0 ELSE t.blocks END,
+               parse_errors = CASE WHEN $8 THEN 0 ELSE t.parse_errors END,
+               parse_losses = CASE WHEN $8 THEN 0 ELSE t.parse_losses END,
                redirects = 0, moved_to = NULL, error_message = NULL, note = NULL, next_crawl_at = NULL,
                recrawl_count = t.recrawl_count + CASE WHEN $6 = 'recrawled' THEN 1 ELSE 0 END,
                trace_id = gen_random_uuid(), updated_at = now()
@@ -270,6 +283,7 @@ async def recrawl_tasks(
     event: str,
     actor: str,
     batch_id: int | None = None,
+    reset: bool = True,
 ) -> list[Record]:
     """Start a new crawl of ended tasks: (task, when or at once, new priority or none). Their rows are locked by the caller."""
     return await conn.fetch(
@@ -281,7 +295,28 @@ async def recrawl_tasks(
         batch_id,
         event,
         actor,
+        reset,
     )
+
+
+# A task that is due moves to its new place in the queue.
+PRIORITIZE_TASK: Final = """
+    WITH changed AS (
+        UPDATE crawl_tasks SET priority = $6, updated_at = now() WHERE task_id = $5 AND priority <> $6 RETURNING task_id
+    )
+    UPDATE due_tasks d SET priority = $6
+      FROM changed
+     WHERE d.domain_id = $1 AND d.group_key = $2 AND d.priority = $3 AND d.due_at = $4 AND d.task_id = changed.task_id
+    RETURNING d.task_id
+"""
+
+
+async def prioritize_task(conn: Conn, place: Due, priority: int) -> bool:
+    """True when it was in the queue. Task and domain are locked by the caller."""
+    row = await conn.fetchval(
+        PRIORITIZE_TASK, place.domain_id, place.group_key, place.priority, place.due_at, place.task_id, priority
+    )
+    return row is not None
 
 
 # Domains are locked already, which elsewhere come after tasks: so this never waits, and raises where it would have to.
@@ -305,34 +340,6 @@ FIND_TASKS: Final = """
 
 async def find_tasks(conn: Conn, digests: Sequence[bytes]) -> dict[bytes, int]:
     return {row["url_hash"]: row["task_id"] for row in await conn.fetch(FIND_TASKS, list(digests))}
-
-
-GET_TASK: Final = """
-    SELECT t.*, d.name AS domain, b.name AS batch
-      FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
-     WHERE t.task_id = $1
-"""
-
-
-async def get_task(conn: Conn, task_id: int) -> Record | None:
-    return await conn.fetchrow(GET_TASK, task_id)
-
-
-LIST_TASKS: Final = """
-    SELECT t.*, d.name AS domain, b.name AS batch
-      FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
-     WHERE t.task_id > $1
-       AND ($3::text IS NULL OR t.status = $3)
-       AND ($4::text IS NULL OR d.name = $4)
-       AND ($5::text IS NULL OR b.name = $5)
-     ORDER BY t.task_id LIMIT $2
-"""
-
-
-async def list_tasks(
-    conn: Conn, *, after: int, limit: int, status: str | None, domain: str | None, batch: str | None
-) -> list[Record]:
-    return await conn.fetch(LIST_TASKS, after, limit, status, domain, batch)
 
 
 COUNT_BY_STATUS: Final = """

@@ -1,0 +1,3 @@
+-- For lists of tasks. Neither column ever changes, so the way of a task writes nothing here.
+CREATE INDEX crawl_tasks_of_group ON crawl_tasks (group_key, task_id) WHERE group_key IS NOT NULL;
+CREATE INDEX crawl_tasks_of_robots ON crawl_tasks (task_id) WHERE kind = 'robots';
