@@ -8,12 +8,14 @@ from random import Random
 from typing import Any
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
+from limpet.kit.bus import Bus
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
 from limpet.scheduler.api.schemas import DomainIn
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.grant import Terms
 from limpet.scheduler.grant import grant as grant_round
+from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.robots import RobotsBook
@@ -69,13 +71,22 @@ async def in_flight(pool: Pool) -> tuple[int, int]:
     return row[0], row[1]
 
 
-async def come_due(pool: Pool) -> None:
-    """All that waits in the calendar has waited long enough."""
-    await pool.execute("UPDATE crawl_tasks SET scheduled_at = now() - interval '1 s' WHERE status = 'pending'")
+async def come_due(pool: Pool, *, recrawls: bool = False) -> None:
+    """All that waits in the calendar has waited long enough; with `recrawls`, for the next crawl as well."""
+    await pool.execute(
+        "UPDATE crawl_tasks SET scheduled_at = now() - interval '1 s'"
+        " WHERE status = 'pending' AND task_id IN (SELECT task_id FROM waiting_tasks)"
+    )
     await pool.execute(
         "UPDATE waiting_tasks w SET wake_at = t.scheduled_at FROM crawl_tasks t"
         " WHERE t.task_id = w.task_id AND t.status = 'pending'"
     )
+    if recrawls:
+        await pool.execute("UPDATE crawl_tasks SET next_crawl_at = now() WHERE next_crawl_at IS NOT NULL")
+        await pool.execute(
+            "UPDATE waiting_tasks w SET wake_at = t.next_crawl_at FROM crawl_tasks t"
+            " WHERE t.task_id = w.task_id AND t.next_crawl_at IS NOT NULL"
+        )
     await Ripen(pool, every=1, freed=lambda: None, parse_lease=timedelta(seconds=60)).round()
 
 
@@ -83,3 +94,7 @@ def page(permit: Permit) -> PageFetched:
     return PageFetched(
         task_id=permit.task_id, attempt=permit.attempt, url=permit.url, body_key="aa/bb", http_status=200
     )
+
+
+def make_reclaim(pool: Pool, bus: Bus) -> Reclaim:
+    return Reclaim(pool, bus, timedelta(seconds=60), every=1, freed=lambda: None)

@@ -112,7 +112,8 @@ WRONG = """
                                                 AND g.group_key = d.group_key AND g.has_due AND g.head_priority <= d.priority)
     UNION ALL
     SELECT 'sleeps over due tasks: ' || d.name FROM domains d
-     WHERE d.ready_at = 'infinity' AND EXISTS (SELECT FROM due_tasks q WHERE q.domain_id = d.domain_id)
+     WHERE d.ready_at = 'infinity' AND d.in_flight = 0 AND d.robots_unread = 0
+       AND EXISTS (SELECT FROM due_tasks q WHERE q.domain_id = d.domain_id)
     UNION ALL
     SELECT 'fetching without a permit: ' || t.task_id FROM crawl_tasks t
      WHERE t.status IN ('queued', 'crawling')

@@ -1,0 +1,245 @@
+"""Whatever people and events do, in whatever order: no illegal change, no limit passed, no counter wrong, nothing stuck."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import asyncpg
+import httpx
+from google.protobuf.message import Message
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from limpet.cli.local.postgres import Postgres
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
+from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
+from limpet.kit.bus import Bus, open_bus
+from limpet.kit.clock import to_stamp
+from limpet.kit.migrate import migrate
+from limpet.kit.pg import Pool, open_pool
+from limpet.scheduler.main import PLANS
+from limpet.scheduler.store.permits import Permit
+from tests.support.scheduler_api import scheduler_api
+from tests.support.scheduling import come_due, grant, make_reclaim, make_settle
+from tests.support.task_states import check_all_is_right
+
+T = TypeVar("T")
+EXAMPLES, STEPS = 8, 25
+HOST, LIMIT, PER_GROUP = "shop.test", 6, 2
+TABLES = (
+    "crawl_tasks, due_tasks, waiting_tasks, permits, parse_leases, parent_ends, attempts, audit, link_parts, domain_groups,"
+    " robots, batches, domains, webhook_deliveries, idempotency_keys, domain_changes"
+)
+NUMBERS = st.integers(0, 11)
+ACTIONS = ("pause", "resume", "cancel", "restart", "restart-parsing")
+FACTS = ("page", "page", "parsed", "parsed", "failed", "gone", "blocked", "garbage", "late", "moved", "unparsed")
+
+
+def fact_of(kind: str, permit: Permit) -> Message:
+    key: dict[str, Any] = {
+        "task_id": permit.task_id,
+        "attempt": permit.attempt,
+        "started_time": to_stamp(datetime.now(UTC)),
+    }
+    robots = permit.kind == "robots"
+    order = OrderKind.ORDER_KIND_ROBOTS if robots else OrderKind.ORDER_KIND_PAGE
+    page = PageFetched(**key, url=permit.url, body_key="robots" if robots else "aa/bb", http_status=200, kind=order)
+    match kind:
+        case "page":
+            return page
+        case "parsed":
+            return PageParsed(page=page)
+        case "unparsed":
+            return ParseFailed(page=page, error="ValueError", retryable=True)
+        case "failed":
+            return FetchFailed(**key, kind=FailureKind.FAILURE_KIND_NETWORK, error="reset")
+        case "gone":
+            return FetchFailed(**key, kind=FailureKind.FAILURE_KIND_CLIENT_ERROR, error="status 404", http_status=404)
+        case "blocked":
+            return PageRejected(**key, kind=RejectKind.REJECT_KIND_BLOCKED, reason="status 403", http_status=403)
+        case "garbage":
+            return PageRejected(**key, kind=RejectKind.REJECT_KIND_GARBAGE, reason="too small", http_status=200)
+        case "moved":
+            moved = ReturnReason.RETURN_REASON_REDIRECTED
+            return FetchReturned(**key, reason=moved, location=f"http://{HOST}/moved")
+    return FetchReturned(**key, reason=ReturnReason.RETURN_REASON_LATE)
+
+
+class Lifecycle(RuleBasedStateMachine):
+    """Set by the test before it runs."""
+
+    runner: asyncio.Runner
+    pool: Pool
+    bus: Bus
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    @initialize(robots=st.booleans(), recurring=st.booleans())
+    def start(self, *, robots: bool, recurring: bool) -> None:
+        self.recurring = recurring
+        self.permits: list[Permit] = []
+        self.run(self.pool.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE"))
+        domain = {
+            "name": HOST, "crawl_delay_seconds": 0, "max_concurrent_requests": LIMIT, "max_per_group": PER_GROUP,
+            "obey_robots": robots, "breaker_failures": 4, "breaker_successes": 1,
+        }  # fmt: skip
+        assert self.ask("POST", "/api/admin/domains", domain).status_code == 201
+        assert self.ask("POST", "/api/admin/batches", {"name": "all"}).status_code == 201
+
+    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
+        async def once() -> httpx.Response:
+            async with scheduler_api(self.pool, self.bus) as client:
+                return await client.request(method, path, json=body)
+
+        answer = self.run(once())
+        assert answer.status_code < 500, answer.text
+        return answer
+
+    @rule(
+        numbers=st.lists(NUMBERS, min_size=1, max_size=6),
+        group=st.sampled_from([None, None, "north", "south"]),
+        priority=st.integers(1, 10),
+        later=st.booleans(),
+        batch=st.booleans(),
+    )
+    def submit(self, *, numbers: list[int], group: str | None, priority: int, later: bool, batch: bool) -> None:
+        moment = (datetime.now(UTC) + timedelta(hours=1)).isoformat() if later else None
+        tasks = [
+            {
+                "url": f"http://{HOST}/p/{number}", "group_key": group, "priority": priority, "scheduled_at": moment,
+                "is_recurring": self.recurring, "max_retries": 1,
+            }
+            for number in numbers
+        ]  # fmt: skip
+        body = {"tasks": tasks, "batch": "all" if batch else None}
+        assert self.ask("POST", "/api/admin/tasks/bulk", body).status_code == 200
+
+    @rule(window=st.sampled_from([1, 3, 100]))
+    def dispatch(self, *, window: int) -> None:
+        before = {(permit.task_id, permit.attempt) for permit in self.permits}
+        granted = self.run(grant(self.pool, window=window))
+        assert not before & {(permit.task_id, permit.attempt) for permit in granted}, "an attempt is granted once"
+        self.permits += granted
+        groups = self.run(
+            self.pool.fetch("SELECT count(*) FROM permits WHERE group_key IS NOT NULL GROUP BY domain_id, group_key")
+        )
+        assert all(row["count"] <= PER_GROUP for row in groups)
+        assert self.run(self.pool.fetchval("SELECT count(*) FROM permits")) <= LIMIT
+
+    @precondition(lambda self: self.permits)
+    @rule(draws=st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(FACTS)), min_size=1, max_size=6))
+    def facts(self, *, draws: list[tuple[int, str]]) -> None:
+        """Of any attempt there ever was: late, repeated, and in any order. Recent ones are likelier."""
+        chosen = [(self.permits[-1 - min(at % 16, at % len(self.permits))], kind) for at, kind in draws]
+        told = [fact_of(kind, permit) for permit, kind in chosen]
+        self.run(make_settle(self.pool, bodies={"robots": b"User-agent: *\nDisallow: /p/3"}).settle(told))
+
+    @rule()
+    def leases_expire(self) -> None:
+        self.run(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s' WHERE task_id % 2 = 0"))
+        self.run(self.pool.execute("UPDATE parse_leases SET lease_until = now() - interval '1 s'"))
+        reclaim = make_reclaim(self.pool, self.bus)
+        self.run(reclaim.expire_permits())
+        self.run(reclaim.ask_parses())
+
+    @rule()
+    def time_passes(self) -> None:
+        self.run(come_due(self.pool, recrawls=True))
+        self.run(self.pool.execute("UPDATE domains SET breaker_opened_at = breaker_opened_at - interval '1 h'"))
+        self.run(self.pool.execute("UPDATE domains SET held_until = '-infinity', ready_at = least(ready_at, now())"))
+
+    @rule(number=NUMBERS, action=st.sampled_from(ACTIONS))
+    def act(self, *, number: int, action: str) -> None:
+        answer = self.ask("POST", f"/api/admin/tasks/{number + 1}/{action}", {})
+        assert answer.status_code in (200, 404, 409), answer.text
+
+    @rule(number=NUMBERS, priority=st.integers(1, 10))
+    def change_priority(self, *, number: int, priority: int) -> None:
+        answer = self.ask("PATCH", f"/api/admin/tasks/{number + 1}/priority", {"priority": priority})
+        assert answer.status_code in (200, 404, 409), answer.text
+
+    @rule(action=st.sampled_from(["pause", "resume", "cancel", "restart"]))
+    def act_on_the_batch(self, *, action: str) -> None:
+        assert self.ask("POST", f"/api/admin/batches/all/{action}", {}).status_code == 200
+
+    @rule(active=st.booleans())
+    def switch(self, *, active: bool) -> None:
+        self.ask("POST", f"/api/admin/domains/{HOST}/{'activate' if active else 'deactivate'}")
+
+    @invariant()
+    def everything_adds_up(self) -> None:
+        if hasattr(self, "permits"):
+            self.run(check_all_is_right(self.pool))
+
+    def teardown(self) -> None:
+        """Left to themselves, with fetchers and parsers that work, all tasks that nobody paused come to their end."""
+        if not hasattr(self, "permits"):
+            return
+        self.ask("POST", f"/api/admin/domains/{HOST}/activate")
+        self.run(self.pool.execute("UPDATE crawl_tasks SET is_recurring = false"))
+        for _ in range(60):
+            self.leases_expire()
+            self.run(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s'"))
+            self.run(make_reclaim(self.pool, self.bus).expire_permits())
+            self.time_passes()
+            granted = self.run(grant(self.pool))
+            settle = make_settle(self.pool, bodies={"robots": b""})
+            self.run(settle.settle([fact_of("page", permit) for permit in granted]))
+            waiting = self.run(
+                self.pool.fetch(
+                    "SELECT task_id, attempt, url FROM crawl_tasks WHERE status IN ('queued_parse', 'parsing')"
+                )
+            )
+            pages = [PageFetched(task_id=row["task_id"], attempt=row["attempt"], url=row["url"]) for row in waiting]
+            self.run(settle.settle([PageParsed(page=page) for page in pages]))
+            open_tasks = self.run(self.pool.fetch("SELECT task_id, status FROM crawl_tasks WHERE resting IS NULL"))
+            if not open_tasks:
+                break
+        self.run(check_all_is_right(self.pool))
+        assert open_tasks == [], f"stuck for ever: {open_tasks}"
+
+
+async def fresh(postgres: Postgres) -> str:
+    """The address of a migrated database; the server goes when the tests have run, and the database with it."""
+    name = f"property_{uuid4().hex}"
+    conn = await asyncpg.connect(postgres.dsn("postgres"))
+    await conn.execute(f'CREATE DATABASE "{name}"')
+    await conn.close()
+    await migrate(postgres.dsn(name), "limpet.scheduler")
+    return postgres.dsn(name)
+
+
+def test_s3_no_order_of_calls_and_events_breaks_the_lifecycle(postgres: Postgres, nats_url: str) -> None:
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        try:
+            Lifecycle.runner = runner
+            dsn = runner.run(fresh(postgres))
+            Lifecycle.pool = runner.run(stack.enter_async_context(open_pool(dsn, settings=PLANS)))
+            Lifecycle.bus = runner.run(stack.enter_async_context(open_bus(nats_url, name="property")))
+            run_state_machine_as_test(
+                Lifecycle,
+                settings=settings(
+                    max_examples=EXAMPLES,
+                    stateful_step_count=STEPS,
+                    deadline=None,
+                    suppress_health_check=list(HealthCheck),
+                ),
+            )
+        finally:
+            runner.run(stack.aclose())
