@@ -136,10 +136,8 @@ async def test_s17_a_child_may_be_paused_resumed_cancelled_and_restarted_while_i
     await ask(pool, Command.PAUSE, paused)
     await ask(pool, Command.CANCEL, parent)
     await ripen(pool)
-    assert await status_of(pool, paused) == "paused"
-    await ask(pool, Command.RESUME, paused)
-    await ripen(pool)
     assert await status_of(pool, paused) == "cancelled"
+    await check_all_is_right(pool)
     assert await pool.fetchval("SELECT count(*) FROM parent_ends") == 0
     await ask(pool, Command.RESTART, cancelled)
     await check_all_is_right(pool)

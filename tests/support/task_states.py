@@ -136,4 +136,5 @@ WRONG = """
 
 async def check_all_is_right(pool: Pool) -> None:
     """Queue, calendar, counters, leases and audit agree with the tasks."""
-    assert [row[0] for row in await pool.fetch(WRONG)] == []
+    wrong = [row[0] for row in await pool.fetch(WRONG)]
+    assert not wrong, wrong

@@ -77,7 +77,9 @@ TRANSITIONS: dict[str, Rule] = {
     "cancelled": _rule(OPEN | {Status.PAUSED}, {Status.CANCELLED}, "a person gave it up"),
     "disallowed": _rule(frozenset({Status.PENDING}), {Status.CANCELLED}, "robots.txt does not allow it"),
     "parent_failed": _rule(
-        frozenset({Status.PENDING}), {Status.CANCELLED}, "the task that it waited for did not complete"
+        frozenset({Status.PENDING, Status.PAUSED}),
+        {Status.CANCELLED},
+        "the task that it waited for did not complete",
     ),
     "robots_read": _rule(FETCHING, {Status.COMPLETED}, "the robots.txt of an origin was read, or there is none"),
 }
