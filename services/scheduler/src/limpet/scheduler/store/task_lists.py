@@ -35,6 +35,9 @@ class TaskFilter:
     url_prefix: str | None = None
 
 
+FIND_NAMES: Final = """
+    SELECT (SELECT domain_id FROM domains WHERE name = $1), (SELECT batch_id FROM batches WHERE name = $2)
+"""
 # Each combination of filters deserves its own plan; one for all of them would walk the whole table.
 PLAN_EACH: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
 # Statuses are found by `resting`, which is indexed: a status on its way is one of those where it is null.
@@ -45,8 +48,8 @@ LIST_TASKS: Final = """
        AND ($4::text IS NULL
             OR ($4 IN ('completed', 'failed', 'cancelled', 'paused') AND t.resting = $4)
             OR ($4 NOT IN ('completed', 'failed', 'cancelled', 'paused') AND t.resting IS NULL AND t.status = $4))
-       AND ($5::text IS NULL OR t.domain_id = (SELECT domain_id FROM domains WHERE name = $5))
-       AND ($6::text IS NULL OR t.batch_id = (SELECT batch_id FROM batches WHERE name = $6))
+       AND ($5::bigint IS NULL OR t.domain_id = $5)
+       AND ($6::bigint IS NULL OR t.batch_id = $6)
        AND ($7::text IS NULL OR t.group_key = $7)
        AND ($8::text IS NULL OR t.created_by = $8)
        AND ($9::timestamptz IS NULL OR t.updated_at >= $9)
@@ -61,8 +64,8 @@ LIST_IN_HAND: Final = """
             SELECT task_id FROM parse_leases WHERE $4 NOT IN ('queued', 'crawling')) AS hand
       JOIN crawl_tasks t USING (task_id) JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id > $1 AND t.kind = $3 AND t.status = $4::text
-       AND ($5::text IS NULL OR d.name = $5)
-       AND ($6::text IS NULL OR b.name = $6)
+       AND ($5::bigint IS NULL OR t.domain_id = $5)
+       AND ($6::bigint IS NULL OR t.batch_id = $6)
        AND ($7::text IS NULL OR t.group_key = $7)
        AND ($8::text IS NULL OR t.created_by = $8)
        AND ($9::timestamptz IS NULL OR t.updated_at >= $9)
@@ -74,6 +77,11 @@ LIST_IN_HAND: Final = """
 async def list_tasks(conn: Conn, wanted: TaskFilter, *, after: int, limit: int) -> list[Record]:
     in_hand = wanted.status in FETCHING | PARSE_PHASE
     async with conn.transaction(readonly=True):
+        # By number: the plan depends on how many tasks this very domain or batch has.
+        (names,) = await conn.fetch(FIND_NAMES, wanted.domain, wanted.batch)
+        domain_id, batch_id = names
+        if (wanted.domain is not None and domain_id is None) or (wanted.batch is not None and batch_id is None):
+            return []
         await conn.execute(PLAN_EACH)
         return await conn.fetch(
             LIST_IN_HAND if in_hand else LIST_TASKS,
@@ -81,8 +89,8 @@ async def list_tasks(conn: Conn, wanted: TaskFilter, *, after: int, limit: int) 
             limit,
             wanted.kind,
             wanted.status,
-            wanted.domain,
-            wanted.batch,
+            domain_id,
+            batch_id,
             wanted.group_key,
             wanted.created_by,
             wanted.updated_since,
