@@ -38,7 +38,7 @@ from tests.support.scheduling import come_due, grant, make_reclaim, make_settle
 from tests.support.task_states import check_all_is_right
 
 T = TypeVar("T")
-EXAMPLES, STEPS = 30, 40
+EXAMPLES, STEPS = 12, 30
 HOST, LIMIT, PER_GROUP = "shop.test", 6, 2
 TABLES = (
     "crawl_tasks, due_tasks, waiting_tasks, permits, parse_leases, parent_ends, attempts, audit, link_parts, domain_groups,"
