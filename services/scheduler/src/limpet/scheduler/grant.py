@@ -12,7 +12,7 @@ from limpet.scheduler.breaker_board import try_again
 from limpet.scheduler.conclude import conclude
 from limpet.scheduler.gates import closed_gate
 from limpet.scheduler.lifecycle import Status
-from limpet.scheduler.politeness import Pace, room, take_slots
+from limpet.scheduler.politeness import Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
 from limpet.scheduler.store.groups import close_groups, serve_groups
 from limpet.scheduler.store.paces import lock_ready, save_paces
@@ -52,11 +52,11 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     free = window - await count_permits(conn)
     if free <= 0:
         return []
-    locked, now = await lock_ready(conn, lead=terms.lead, limit=terms.domains)
+    locked, now = await lock_ready(conn, lead=terms.lead, limit=min(terms.domains, free))
     if now is None:
         return []
     paces = {pace.domain_id: pace for pace in locked}
-    rooms = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
+    rooms = share({pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
@@ -110,8 +110,11 @@ def _decide(
     count = 0
     for due in picked:
         pace, task = paces[due.domain_id], candidates.get(due.task_id)
-        if task is None or count >= most:
+        if task is None:
             decided.later[due.domain_id] = now + SOON
+        elif count >= most:
+            # It keeps its turn.
+            decided.later[due.domain_id] = pace.ready_at
         elif task.kind == "robots":
             decided.served[due.domain_id].append((due, task))
             count += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
@@ -111,6 +112,17 @@ def room(pace: Pace, *, now: datetime, lead: timedelta, most: int) -> int:
     if pace.delay > 0:
         free = min(free, 1 + (now + lead - first) // pace.spacing)
     return max(0, free)
+
+
+def share(rooms: Mapping[int, int], most: int) -> dict[int, int]:
+    """Cut down evenly to about as many as may be granted in all, so that nobody looks for more."""
+    left, level = most, 0
+    for number, size in enumerate(sorted(rooms.values())):
+        level = -(-left // (len(rooms) - number))
+        if size >= level:
+            break
+        left -= size
+    return {domain_id: min(size, max(1, level)) for domain_id, size in rooms.items()}
 
 
 def take_slots(pace: Pace, count: int, *, now: datetime) -> list[datetime]:

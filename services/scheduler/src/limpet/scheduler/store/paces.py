@@ -13,8 +13,8 @@ _FIELDS = tuple(Pace.__dataclass_fields__)
 
 
 def _paces(rows: Sequence[Record]) -> tuple[list[Pace], datetime | None]:
-    """The database's clock, read by the last row, is no earlier than any of these locks."""
-    paces = [Pace(*(row[name] for name in _FIELDS)) for row in rows]
+    """Columns in the order of the fields, then the database's clock: the last row's is no earlier than any of these locks."""
+    paces = [Pace(*row[:-1]) for row in rows]
     return paces, rows[-1]["now"] if rows else None
 
 
