@@ -60,6 +60,7 @@ async def measure(server: Server, *, rows: Sequence[int], domains: Sequence[int]
 
 async def _cell(pool: Pool, *, rows: int, domains: int) -> Cell:
     times: list[float] = []
+    book = RobotsBook()
     async with pool.acquire() as conn:
         before = 0.0
         for number in range(WARM_UP + ROUNDS):
@@ -67,7 +68,7 @@ async def _cell(pool: Pool, *, rows: int, domains: int) -> Cell:
                 before = await _buffers(conn)
             async with rolled_back(conn):
                 started = time.perf_counter()
-                permits = await grant(conn, TERMS, window=TASKS, book=RobotsBook())
+                permits = await grant(conn, TERMS, window=TASKS, book=book)
                 times.append(time.perf_counter() - started)
             assert len(permits) == TASKS, f"{len(permits)} permits in the round"
         touched = await _buffers(conn) - before
@@ -91,21 +92,26 @@ async def rolled_back(conn: Conn) -> AsyncIterator[None]:
 
 
 class Explained:
-    """A connection that prints the plan of each statement. What only writes is not run a second time."""
+    """A connection that prints the plan of each statement, undoes it, and then runs it."""
 
     def __init__(self, conn: Conn) -> None:
         self._conn = conn
 
     async def fetch(self, statement: str, *args: Any) -> Any:
-        await self.execute(statement, *args)
+        await self._print_plan(statement, *args)
         return await self._conn.fetch(statement, *args)
 
     async def fetchval(self, statement: str, *args: Any) -> Any:
-        await self.execute(statement, *args)
+        await self._print_plan(statement, *args)
         return await self._conn.fetchval(statement, *args)
 
-    async def execute(self, statement: str, *args: Any) -> None:
-        rows = await self._conn.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", *args)
+    async def execute(self, statement: str, *args: Any) -> Any:
+        await self._print_plan(statement, *args)
+        return await self._conn.execute(statement, *args)
+
+    async def _print_plan(self, statement: str, *args: Any) -> None:
+        async with rolled_back(self._conn):
+            rows = await self._conn.fetch(f"EXPLAIN (ANALYZE, BUFFERS) {statement}", *args)
         print(statement, *(f"    {row[0]}" for row in rows), sep="\n", flush=True)
 
 

@@ -56,15 +56,16 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     if now is None:
         return []
     paces = {pace.domain_id: pace for pace in locked}
-    rooms = share({pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}, free)
+    roomy = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
+    rooms = share(roomy, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
     decided = _decide(picked, candidates, paces=paces, book=book, now=now, most=free)
-    permits, places, leases = _order(decided, paces, terms=terms, now=now)
-    if places:
-        await grant_permits(conn, places, slots=[permit.slot_at for permit in permits], leases=leases)
-        await serve_groups(conn, places)
+    permits, served, leases = _order(decided, paces, terms=terms, now=now)
+    if permits:
+        await grant_permits(conn, served, slots=[permit.slot_at for permit in permits], leases=leases)
+        await serve_groups(conn, [due for due, _ in served])
     await close_groups(conn, empty)
     for domain_id, group in empty:
         if group:
@@ -77,7 +78,7 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
         else:
             pace.ready_at = decided.later.get(domain_id)
     await ask_for_robots(conn, [(paces[domain_id], scheme) for domain_id, scheme in decided.unread])
-    await save_paces(conn, locked)
+    await save_paces(conn, [pace for pace in locked if pace.domain_id in rooms or pace.domain_id not in roomy])
     await _cancel(conn, decided.forbidden)
     return permits
 
@@ -137,9 +138,9 @@ def _decide(
 
 def _order(
     decided: Round, paces: dict[int, Pace], *, terms: Terms, now: datetime
-) -> tuple[list[Permit], list[Due], list[datetime]]:
+) -> tuple[list[Permit], list[tuple[Due, Candidate]], list[datetime]]:
     """Each served task with its slot, by slot."""
-    orders: list[tuple[Permit, Due, datetime]] = []
+    orders: list[tuple[Permit, tuple[Due, Candidate], datetime]] = []
     for domain_id, served in decided.served.items():
         pace = paces[domain_id]
         patience = timedelta(seconds=pace.tolerance) if pace.delay > 0 else terms.patience
@@ -153,9 +154,9 @@ def _order(
                 domain=pace.name,
                 priority=due.priority,
                 user_agent=pace.user_agent,
-                parser=task.parser,
-                proxy_policy=task.proxy_policy,
-                min_body_bytes=task.min_body_bytes,
+                parser=task.parser or pace.parser_name,
+                proxy_policy=pace.proxy_policy,
+                min_body_bytes=pace.min_body_bytes,
                 follow=task.follow,
                 batch=task.batch,
                 trace_id=task.trace_id,
@@ -164,7 +165,7 @@ def _order(
                 give_up_at=give_up,
                 kind=task.kind,
             )
-            orders.append((permit, due, give_up + terms.margin))
+            orders.append((permit, (due, task), give_up + terms.margin))
     orders.sort(key=lambda order: order[0].slot_at)
     return [order[0] for order in orders], [order[1] for order in orders], [order[2] for order in orders]
 

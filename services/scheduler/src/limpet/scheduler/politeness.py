@@ -12,6 +12,8 @@ _LEAST = 0.010
 _MOST = 0.150
 # A robots.txt may slow us down this far; what it asks beyond that an operator has to ask.
 ROBOTS_DELAY_CAP = 60.0
+# Tasks of one domain in a round, while others wait for theirs.
+TURN = 4
 
 
 @dataclass
@@ -54,6 +56,10 @@ class Pace:
     bearable: float
     shrunk_at: datetime | None
     limit_now: int
+    # What the orders of its tasks say; read only where orders are made.
+    parser_name: str = ""
+    proxy_policy: str = ""
+    min_body_bytes: int = 0
 
     @property
     def delay(self) -> float:
@@ -115,14 +121,24 @@ def room(pace: Pace, *, now: datetime, lead: timedelta, most: int) -> int:
 
 
 def share(rooms: Mapping[int, int], most: int) -> dict[int, int]:
-    """Cut down evenly to about as many as may be granted in all, so that nobody looks for more."""
-    left, level = most, 0
-    for number, size in enumerate(sorted(rooms.values())):
-        level = -(-left // (len(rooms) - number))
+    """Whose turn it is, in the order given, and how much of its room each may use: about as much as may be granted in all.
+
+    A domain that is served costs as much as several tasks, so a turn is a few; the others stay first in line.
+    """
+    turns: dict[int, int] = {}
+    left = most
+    for domain_id, size in rooms.items():
+        if left <= 0:
+            break
+        turns[domain_id] = size
+        left -= min(size, TURN)
+    left, level = most, 1
+    for number, size in enumerate(sorted(turns.values())):
+        level = max(1, -(-left // (len(turns) - number)))
         if size >= level:
             break
         left -= size
-    return {domain_id: min(size, max(1, level)) for domain_id, size in rooms.items()}
+    return {domain_id: min(size, level) for domain_id, size in turns.items()}
 
 
 def take_slots(pace: Pace, count: int, *, now: datetime) -> list[datetime]:

@@ -25,7 +25,8 @@ LOCK_READY: Final = """
            nullif(next_slot_at, '-infinity') AS next_slot_at, nullif(held_until, '-infinity') AS held_until, held_reason,
            nullif(ready_at, 'infinity') AS ready_at, breaker_state, breaker_opened_at, breaker_in_a_row,
            nullif(breaker_window_at, '-infinity') AS breaker_window_at, breaker_good, breaker_bad, breaker_proxies,
-           breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, clock_timestamp() AS now
+           breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, parser_name, proxy_policy,
+           min_body_bytes, clock_timestamp() AS now
       FROM domains
      WHERE is_active AND in_flight < limit_now AND domains.ready_at <= clock_timestamp() + $1::interval
      ORDER BY domains.ready_at LIMIT $2
@@ -73,7 +74,7 @@ SAVE_PACES: Final = """
                 shrunk_at, limit_now)
      WHERE d.domain_id = p.domain_id
 """
-_SAVED = ("domain_id", *_FIELDS[_FIELDS.index("in_flight") :])
+_SAVED = ("domain_id", *_FIELDS[_FIELDS.index("in_flight") : _FIELDS.index("limit_now") + 1])
 
 
 async def save_paces(conn: Conn, paces: Sequence[Pace]) -> None:
