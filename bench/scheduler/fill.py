@@ -8,7 +8,7 @@ from limpet.kit.pg import Conn, Pool
 
 DOMAINS = """
     INSERT INTO domains (name, base_url, user_agent, crawl_delay_seconds, max_concurrent_requests, limit_now, obey_robots, ready_at)
-    SELECT name, 'https://' || name || '/', 'limpet-bench/1.0', 0, $3, $3, false, now() - (interval '1 ms' * ($2 - n))
+    SELECT name, 'https://' || name || '/', 'limpet-bench/1.0', 0, $3, $3, false, 'infinity'
       FROM generate_series($1::bigint, $2::bigint) AS n, format('shop-%s.example', n) AS name
 """
 # Tasks go round the domains as a broad crawl finds them. One in ten is more urgent than the rest.
@@ -24,6 +24,11 @@ TASKS = """
 QUEUE = """
     INSERT INTO due_tasks (domain_id, group_key, priority, due_at, task_id)
     SELECT domain_id, '', priority, scheduled_at, task_id FROM crawl_tasks WHERE task_id > $1
+"""
+# Those that have tasks, in no order of theirs.
+WAKE = """
+    UPDATE domains SET ready_at = now() - interval '1 ms' * (domain_id * 7919 % 100003)
+     WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint
 """
 # Below this, indexes are kept up to date row by row; above, it is faster to make them again.
 MANY = 100_000
@@ -47,6 +52,7 @@ async def add_tasks(pool: Pool, count: int, *, first_domain: int, domains: int) 
         *(_insert(pool, TASKS, *span, domains, first_domain) for span in ((last, half - 1), (half, last + count - 1)))
     )
     await _insert(pool, QUEUE, last)
+    await _insert(pool, WAKE, first_domain, min(count, domains))
     async with pool.acquire() as conn:
         await conn.execute("SET maintenance_work_mem = '256MB'")
         for statement in indexes:

@@ -16,7 +16,7 @@ ROBOTS_DELAY_CAP = 60.0
 TURN = 4
 
 
-@dataclass
+@dataclass(slots=True)
 class Pace:
     """The row of a domain that politeness is decided by, always under its lock. It changes as decisions are made."""
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from limpet.kit.pg import Conn
 from limpet.scheduler.store.queues import Due, unqueue
 
 
-@dataclass(frozen=True)
-class Permit:
+class Permit(NamedTuple):
     """A granted permit with everything that its order says."""
 
     task_id: int
@@ -43,8 +41,7 @@ async def count_permits(conn: Conn) -> int:
     return int(await conn.fetchval(COUNT_PERMITS))
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A due task, locked, with what its order would say beside what its domain says."""
 
     task_id: int

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(NamedTuple):
     """A place in the queue; all of it together is its key. No group is ''."""
 
     domain_id: int
@@ -20,7 +18,7 @@ class Due:
     due_at: datetime
     task_id: int
     # Where its row is stored, known while somebody reads the queue: a short way back to it.
-    row: tuple[int, int] | None = field(default=None, compare=False)
+    row: tuple[int, int] | None = None
 
 
 # From each domain the first tasks of no group, and of its groups that have something due and are not full. Each of these is
