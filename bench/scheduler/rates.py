@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -118,6 +119,9 @@ def _ask(pipes: Sequence[Connection], what: str) -> list[tuple[int, float]]:
 
 
 def _work(dsn: str, pipe: Connection) -> None:
+    # As a service does.
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
     uvloop.run(_obey(dsn, pipe))
 
 
