@@ -106,7 +106,7 @@ def _decide(
     now: datetime,
     most: int,
 ) -> Round:
-    """The first task of every domain comes before the second of any."""
+    """Of the domains whose turn it is, the first task of each comes before the second of any."""
     decided = Round()
     count = 0
     for due in picked:
