@@ -12,7 +12,7 @@ from limpet.scheduler.breaker_board import try_again
 from limpet.scheduler.conclude import conclude
 from limpet.scheduler.gates import closed_gate
 from limpet.scheduler.lifecycle import Status
-from limpet.scheduler.politeness import TURN, Pace, room, share, take_slots
+from limpet.scheduler.politeness import Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
 from limpet.scheduler.store.groups import close_groups, serve_groups
 from limpet.scheduler.store.paces import lock_ready, save_paces
@@ -52,10 +52,11 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     free = window - await count_permits(conn)
     if free <= 0:
         return []
-    locked, roomy, now = await _lock(conn, terms, free)
+    locked, now = await lock_ready(conn, lead=terms.lead, limit=min(terms.domains, free))
     if now is None:
         return []
     paces = {pace.domain_id: pace for pace in locked}
+    roomy = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
     rooms = share(roomy, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
@@ -80,17 +81,6 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     await save_paces(conn, [pace for pace in locked if pace.domain_id in rooms or pace.domain_id not in roomy])
     await _cancel(conn, decided.forbidden)
     return permits
-
-
-async def _lock(conn: Conn, terms: Terms, free: int) -> tuple[list[Pace], dict[int, int], datetime | None]:
-    """Ready domains and the room of each. A few are enough where they have room for a turn; else one for each permit."""
-    for wanted in (-(-free // TURN), free):
-        limit = min(terms.domains, wanted)
-        locked, now = await lock_ready(conn, lead=terms.lead, limit=limit)
-        roomy = {pace.domain_id: some for pace in locked if now and (some := _room(pace, now, terms))}
-        if limit == terms.domains or len(locked) < limit or sum(min(some, TURN) for some in roomy.values()) >= free:
-            break
-    return locked, roomy, now
 
 
 def _room(pace: Pace, now: datetime, terms: Terms) -> int:
