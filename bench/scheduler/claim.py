@@ -126,7 +126,7 @@ async def _explain(pool: Pool) -> None:
 
 def table(cells: Sequence[Cell]) -> str:
     lines = [
-        f"One round of {TASKS} permits (all from 1 domain, else {TURN} each from {TASKS // TURN}), {ROUNDS} times:",
+        f"One round of {TASKS} permits ({TURN} of a domain where others wait and it has them), {ROUNDS} times:",
         f"{'rows':>10} {'domains':>8} {'median ms':>10} {'times':>6} {'least ms':>9} {'times':>6} {'buffers':>8} {'times':>6}",
     ]
     first = [min(getattr(cell, name) for cell in cells) for name in ("seconds", "least", "buffers")]

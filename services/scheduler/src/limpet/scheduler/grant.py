@@ -59,6 +59,12 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     roomy = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
     rooms = share(roomy, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
+    if len(picked) < free and len(rooms) < len(roomy):
+        # Domains with fewer tasks than a turn leave permits to those behind them.
+        behind = [domain_id for domain_id in roomy if domain_id not in rooms][: free - len(picked)]
+        more, also_empty = await pick_due(conn, dict.fromkeys(behind, 1))
+        rooms |= dict.fromkeys(behind, 1)
+        picked, empty = picked + more, empty + also_empty
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
     decided = _decide(picked, candidates, paces=paces, book=book, now=now, most=free)
