@@ -49,6 +49,9 @@ docs: $(STAMP) ## Generate docs/states.md, docs/configuration.md and proto/READM
 bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compare
 	@$(PY) -m bench
 
+bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the scheduler's queue on millions of rows
+	@$(PY) -m bench.scheduler
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -58,4 +61,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench chaos lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler chaos lock clean

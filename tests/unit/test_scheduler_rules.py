@@ -17,7 +17,7 @@ from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit.clock import to_stamp
 from limpet.scheduler.capacity import SILENT_AFTER, Capacity
 from limpet.scheduler.history import attempts_of
-from limpet.scheduler.politeness import slot_tolerance
+from limpet.scheduler.politeness import share, slot_tolerance
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.store.attempts import Attempt
 
@@ -111,3 +111,22 @@ def test_a_quiet_day_is_followed_whole_and_a_rate_of_zero_follows_nothing() -> N
     assert not any(silent.take(float(second)) for second in range(50))
     busy = Sampler(per_second=2)
     assert sum(busy.take(100 + n / 1000) for n in range(1000)) == pytest.approx(12, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("rooms", "most", "shares"),
+    [
+        # All fits.
+        ({1: 3, 2: 5}, 10, {1: 3, 2: 5}),
+        # One domain may have it all; where others are small, the rest of theirs goes to it.
+        ({1: 64}, 10, {1: 10}),
+        ({1: 1, 2: 1, 3: 64}, 10, {1: 1, 2: 1, 3: 8}),
+        # A turn is four tasks while others wait; who has room for one takes one.
+        ({1: 64, 2: 64, 3: 64}, 8, {1: 4, 2: 4}),
+        ({1: 1, 2: 1, 3: 1}, 2, {1: 1, 2: 1}),
+        ({1: 64, 2: 64}, 1, {1: 1}),
+        ({}, 5, {}),
+    ],
+)
+def test_a_round_is_shared_by_turns(rooms: dict[int, int], most: int, shares: dict[int, int]) -> None:
+    assert share(rooms, most) == shares

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from google.protobuf.timestamp_pb2 import Timestamp
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def to_stamp(moment: datetime) -> Timestamp:
@@ -24,6 +26,7 @@ def to_seconds(stamp: Timestamp) -> float:
 
 def to_datetime(stamp: Timestamp) -> datetime | None:
     """None for a field that was not set."""
-    if not stamp.seconds and not stamp.nanos:
+    seconds, nanos = stamp.seconds, stamp.nanos
+    if not seconds and not nanos:
         return None
-    return datetime.fromtimestamp(stamp.seconds, UTC).replace(microsecond=stamp.nanos // 1000)
+    return EPOCH + timedelta(0, seconds, nanos // 1000)

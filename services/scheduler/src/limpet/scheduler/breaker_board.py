@@ -6,8 +6,8 @@ it, a bad one opens it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from limpet.scheduler.politeness import Pace
 
@@ -16,8 +16,7 @@ CLOSED, OPEN, HALF_OPEN = "closed", "open", "half_open"
 LEAST_ANSWERS = 10
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """How a site took one request. `proxy_id` is 0 for a direct one; a hard refusal is a page that says so."""
 
     good: bool

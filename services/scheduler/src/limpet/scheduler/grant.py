@@ -12,7 +12,7 @@ from limpet.scheduler.breaker_board import try_again
 from limpet.scheduler.conclude import conclude
 from limpet.scheduler.gates import closed_gate
 from limpet.scheduler.lifecycle import Status
-from limpet.scheduler.politeness import Pace, room, take_slots
+from limpet.scheduler.politeness import Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
 from limpet.scheduler.store.groups import close_groups, serve_groups
 from limpet.scheduler.store.paces import lock_ready, save_paces
@@ -52,19 +52,26 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
     free = window - await count_permits(conn)
     if free <= 0:
         return []
-    locked, now = await lock_ready(conn, lead=terms.lead, limit=terms.domains)
+    locked, now = await lock_ready(conn, lead=terms.lead, limit=min(terms.domains, free))
     if now is None:
         return []
     paces = {pace.domain_id: pace for pace in locked}
-    rooms = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
+    roomy = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
+    rooms = share(roomy, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
+    if len(picked) < free and len(rooms) < len(roomy):
+        # Domains with fewer tasks than a turn leave permits to those behind them.
+        behind = [domain_id for domain_id in roomy if domain_id not in rooms][: free - len(picked)]
+        more, also_empty = await pick_due(conn, dict.fromkeys(behind, 1))
+        rooms |= dict.fromkeys(behind, 1)
+        picked, empty = picked + more, empty + also_empty
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
     decided = _decide(picked, candidates, paces=paces, book=book, now=now, most=free)
-    permits, places, leases = _order(decided, paces, terms=terms, now=now)
-    if places:
-        await grant_permits(conn, places, slots=[permit.slot_at for permit in permits], leases=leases)
-        await serve_groups(conn, places)
+    permits, served, leases = _order(decided, paces, terms=terms, now=now)
+    if permits:
+        await grant_permits(conn, served, slots=[permit.slot_at for permit in permits], leases=leases)
+        await serve_groups(conn, [due for due, _ in served])
     await close_groups(conn, empty)
     for domain_id, group in empty:
         if group:
@@ -77,7 +84,7 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
         else:
             pace.ready_at = decided.later.get(domain_id)
     await ask_for_robots(conn, [(paces[domain_id], scheme) for domain_id, scheme in decided.unread])
-    await save_paces(conn, locked)
+    await save_paces(conn, [pace for pace in locked if pace.domain_id in rooms or pace.domain_id not in roomy])
     await _cancel(conn, decided.forbidden)
     return permits
 
@@ -105,13 +112,16 @@ def _decide(
     now: datetime,
     most: int,
 ) -> Round:
-    """The first task of every domain comes before the second of any."""
+    """Of the domains whose turn it is, the first task of each comes before the second of any."""
     decided = Round()
     count = 0
     for due in picked:
         pace, task = paces[due.domain_id], candidates.get(due.task_id)
-        if task is None or count >= most:
+        if task is None:
             decided.later[due.domain_id] = now + SOON
+        elif count >= most:
+            # It keeps its turn.
+            decided.later[due.domain_id] = pace.ready_at
         elif task.kind == "robots":
             decided.served[due.domain_id].append((due, task))
             count += 1
@@ -134,9 +144,9 @@ def _decide(
 
 def _order(
     decided: Round, paces: dict[int, Pace], *, terms: Terms, now: datetime
-) -> tuple[list[Permit], list[Due], list[datetime]]:
+) -> tuple[list[Permit], list[tuple[Due, Candidate]], list[datetime]]:
     """Each served task with its slot, by slot."""
-    orders: list[tuple[Permit, Due, datetime]] = []
+    orders: list[tuple[Permit, tuple[Due, Candidate], datetime]] = []
     for domain_id, served in decided.served.items():
         pace = paces[domain_id]
         patience = timedelta(seconds=pace.tolerance) if pace.delay > 0 else terms.patience
@@ -150,9 +160,9 @@ def _order(
                 domain=pace.name,
                 priority=due.priority,
                 user_agent=pace.user_agent,
-                parser=task.parser,
-                proxy_policy=task.proxy_policy,
-                min_body_bytes=task.min_body_bytes,
+                parser=task.parser or pace.parser_name,
+                proxy_policy=pace.proxy_policy,
+                min_body_bytes=pace.min_body_bytes,
                 follow=task.follow,
                 batch=task.batch,
                 trace_id=task.trace_id,
@@ -161,7 +171,7 @@ def _order(
                 give_up_at=give_up,
                 kind=task.kind,
             )
-            orders.append((permit, due, give_up + terms.margin))
+            orders.append((permit, (due, task), give_up + terms.margin))
     orders.sort(key=lambda order: order[0].slot_at)
     return [order[0] for order in orders], [order[1] for order in orders], [order[2] for order in orders]
 

@@ -28,7 +28,7 @@ MAX_HOLD = 600.0
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass
+@dataclass(slots=True)
 class TaskRow:
     """A locked task, with what decides about it. It changes as the facts of one batch are applied in turn."""
 

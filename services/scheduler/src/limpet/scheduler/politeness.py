@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
@@ -11,9 +12,11 @@ _LEAST = 0.010
 _MOST = 0.150
 # A robots.txt may slow us down this far; what it asks beyond that an operator has to ask.
 ROBOTS_DELAY_CAP = 60.0
+# Tasks of one domain in a round, while others wait for theirs.
+TURN = 4
 
 
-@dataclass
+@dataclass(slots=True)
 class Pace:
     """The row of a domain that politeness is decided by, always under its lock. It changes as decisions are made."""
 
@@ -53,6 +56,10 @@ class Pace:
     bearable: float
     shrunk_at: datetime | None
     limit_now: int
+    # What the orders of its tasks say; read only where orders are made.
+    parser_name: str = ""
+    proxy_policy: str = ""
+    min_body_bytes: int = 0
 
     @property
     def delay(self) -> float:
@@ -115,6 +122,27 @@ def room(pace: Pace, *, now: datetime, lead: timedelta, most: int) -> int:
     if pace.delay > 0:
         free = min(free, 1 + (now + lead - first) // pace.spacing)
     return max(0, free)
+
+
+def share(rooms: Mapping[int, int], most: int) -> dict[int, int]:
+    """Whose turn it is, in the order given, and how much of its room each may use: about as much as may be granted in all.
+
+    A domain that is served costs as much as several tasks, so a turn is a few; the others stay first in line.
+    """
+    turns: dict[int, int] = {}
+    left = most
+    for domain_id, size in rooms.items():
+        if left <= 0:
+            break
+        turns[domain_id] = size
+        left -= min(size, TURN)
+    left, level = most, 1
+    for number, size in enumerate(sorted(turns.values())):
+        level = max(1, -(-left // (len(turns) - number)))
+        if size >= level:
+            break
+        left -= size
+    return {domain_id: min(size, level) for domain_id, size in turns.items()}
 
 
 def take_slots(pace: Pace, count: int, *, now: datetime) -> list[datetime]:

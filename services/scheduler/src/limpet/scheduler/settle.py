@@ -46,11 +46,13 @@ AT_ONCE = 2
 KINDS: dict[str, type[Message]] = {
     subject_of(kind): kind for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed)
 }
+# A tuple is checked faster than a union.
+OF_A_PARSE = (PageParsed, ParseFailed)
 
 
 def key_of(fact: Message) -> tuple[int, int]:
     """Task and attempt."""
-    source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
+    source = fact.page if isinstance(fact, OF_A_PARSE) else fact
     return source.task_id, source.attempt  # type: ignore[attr-defined]
 
 
@@ -115,12 +117,17 @@ class Settle:
         if not facts:
             return set()
         bodies = await self._robots_bodies(facts)
+        keys = [key_of(fact) for fact in facts]
         async with self.pool.acquire() as conn, conn.transaction():
-            tasks = await lock_tasks(conn, sorted({key_of(fact)[0] for fact in facts}))
+            tasks = await lock_tasks(conn, sorted({key[0] for key in keys}))
             before = {task_id: task.status for task_id, task in tasks.items()}
             waiting = await self._waiting_for_links(conn, facts, tasks)
-            heard = [fact for fact in facts if not (isinstance(fact, PageParsed) and key_of(fact) in waiting)]
-            taken = [fact for fact in heard if self._apply(tasks, fact)]
+            heard = [
+                (key, fact)
+                for key, fact in zip(keys, facts, strict=True)
+                if not (key in waiting and isinstance(fact, PageParsed))
+            ]
+            taken = [fact for key, fact in heard if self._apply(tasks.get(key[0]), fact)]
             changed = [task for task in tasks.values() if task.changed]
             await change_tasks(
                 conn,
@@ -130,10 +137,10 @@ class Settle:
             )
             known = {task_id for task_id, status in before.items() if status in PARSE_PHASE}
             await add_attempts(
-                conn, [row for fact in heard for row in attempts_of(fact, fetch_known=key_of(fact)[0] in known)]
+                conn, [row for key, fact in heard for row in attempts_of(fact, fetch_known=key[0] in known)]
             )
             # A page that waits keeps its permit: should all else of it be lost, the permit brings the task back.
-            released = await release_permits(conn, [key_of(fact) for fact in heard])
+            released = await release_permits(conn, [key for key, _ in heard])
             found = self._links(tasks, taken)
             news = news_of(taken, tasks, before)
             await give_back(conn, released, news, also={task.domain_id for task in found})
@@ -143,12 +150,12 @@ class Settle:
             admitted = await self.discover.add(conn, found)
             await conclude(conn, changed)
         self.discover.remember(admitted)
-        changes, all_heard = (Counter(type(fact) for fact in some) for some in (taken, heard))
+        changes, all_heard = Counter(map(type, taken)), Counter(type(fact) for _, fact in heard)
         for kind, count in all_heard.items():
             FACTS_SETTLED.labels(kind.DESCRIPTOR.name, "changed").inc(changes[kind])
             FACTS_SETTLED.labels(kind.DESCRIPTOR.name, "ignored").inc(count - changes[kind])
         for fact in taken:
-            self._trace(fact, tasks[key_of(fact)[0]])
+            self._trace(fact, tasks)
         return waiting
 
     async def _robots_bodies(self, facts: Sequence[Message]) -> dict[str, bytes | Permanent]:
@@ -160,8 +167,7 @@ class Settle:
         ]
         return dict(zip(keys, await self.bodies.get_many(keys), strict=True)) if keys else {}
 
-    def _apply(self, tasks: dict[int, TaskRow], fact: Message) -> bool:
-        task = tasks.get(key_of(fact)[0])
+    def _apply(self, task: TaskRow | None, fact: Message) -> bool:
         return task is not None and apply(task, fact, policy=self.policy, rng=self.rng)
 
     async def _waiting_for_links(
@@ -185,10 +191,11 @@ class Settle:
             if isinstance(fact, PageParsed) and fact.links and (task := tasks[key_of(fact)[0]]).batch_id is not None
         ]
 
-    def _trace(self, fact: Message, task: TaskRow) -> None:
-        source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
+    def _trace(self, fact: Message, tasks: dict[int, TaskRow]) -> None:
+        source = fact.page if isinstance(fact, OF_A_PARSE) else fact
         traceparent: str = source.traceparent  # type: ignore[attr-defined]
         if tracing.is_sampled(traceparent):
+            task = tasks[key_of(fact)[0]]
             with tracing.use(traceparent):
                 log.info(
                     "task_settled",

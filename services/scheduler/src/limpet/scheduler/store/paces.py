@@ -8,16 +8,18 @@ from typing import Final
 
 from limpet.kit.pg import Conn, Record
 from limpet.scheduler.politeness import Pace
+from limpet.scheduler.store.columns import sparse
 
 _FIELDS = tuple(Pace.__dataclass_fields__)
 
 
 def _paces(rows: Sequence[Record]) -> tuple[list[Pace], datetime | None]:
-    """The database's clock, read by the last row, is no earlier than any of these locks."""
-    paces = [Pace(*(row[name] for name in _FIELDS)) for row in rows]
+    """Columns in the order of the fields, then the database's clock: the last row's is no earlier than any of these locks."""
+    paces = [Pace(*row[:-1]) for row in rows]
     return paces, rows[-1]["now"] if rows else None
 
 
+# `clock_timestamp()` would be compared with every domain there is; this one finds its place in the index.
 LOCK_READY: Final = """
     SELECT domain_id, name, is_active, crawl_delay_seconds, robots_delay_seconds, max_concurrent_requests, max_per_group,
            obey_robots, robots_unread, robots_version, user_agent, maintenance_start, maintenance_end, maintenance_zone,
@@ -25,9 +27,10 @@ LOCK_READY: Final = """
            nullif(next_slot_at, '-infinity') AS next_slot_at, nullif(held_until, '-infinity') AS held_until, held_reason,
            nullif(ready_at, 'infinity') AS ready_at, breaker_state, breaker_opened_at, breaker_in_a_row,
            nullif(breaker_window_at, '-infinity') AS breaker_window_at, breaker_good, breaker_bad, breaker_proxies,
-           breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, clock_timestamp() AS now
+           breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, parser_name, proxy_policy,
+           min_body_bytes, clock_timestamp() AS now
       FROM domains
-     WHERE is_active AND in_flight < limit_now AND domains.ready_at <= clock_timestamp() + $1::interval
+     WHERE is_active AND in_flight < limit_now AND domains.ready_at <= statement_timestamp() + $1::interval
      ORDER BY domains.ready_at LIMIT $2
        FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -91,10 +94,10 @@ SAVE_PACES: Final = """
                 shrunk_at, limit_now)
      WHERE d.domain_id = p.domain_id
 """
-_SAVED = ("domain_id", *_FIELDS[_FIELDS.index("in_flight") :])
+_SAVED = ("domain_id", *_FIELDS[_FIELDS.index("in_flight") : _FIELDS.index("limit_now") + 1])
 
 
 async def save_paces(conn: Conn, paces: Sequence[Pace]) -> None:
     """What was decided. The rows are locked by whoever read them."""
     if paces:
-        await conn.execute(SAVE_PACES, *([getattr(pace, name) for pace in paces] for name in _SAVED))
+        await conn.execute(SAVE_PACES, *(sparse([getattr(pace, name) for pace in paces]) for name in _SAVED))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from limpet.kit.pg import Conn
-from limpet.scheduler.store.queues import Due
+from limpet.scheduler.store.queues import Due, unqueue
 
 
-@dataclass(frozen=True)
-class Permit:
+class Permit(NamedTuple):
     """A granted permit with everything that its order says."""
 
     task_id: int
@@ -43,27 +41,26 @@ async def count_permits(conn: Conn) -> int:
     return int(await conn.fetchval(COUNT_PERMITS))
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A due task, locked, with what its order would say."""
+class Candidate(NamedTuple):
+    """A due task, locked, with what its order would say beside what its domain says."""
 
     task_id: int
     attempt: int
     url: str
-    parser: str
-    proxy_policy: str
-    min_body_bytes: int
+    parser: str | None
     follow: bool
     batch: str
     trace_id: UUID
     kind: str
+    # Where its row is stored: nobody can move it while it is locked.
+    row: tuple[int, int]
 
 
 # The domain is locked before its tasks, the other way round than elsewhere: so this never waits for a task.
 LOCK_CANDIDATES: Final = """
-    SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), coalesce(t.parser_name, d.parser_name), d.proxy_policy,
-           d.min_body_bytes, coalesce(b.follow, false), coalesce(b.name, ''), t.trace_id, t.kind
-      FROM crawl_tasks t JOIN domains d USING (domain_id) LEFT JOIN batches b USING (batch_id)
+    SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), t.parser_name, coalesce(b.follow, false), coalesce(b.name, ''),
+           t.trace_id, t.kind, t.ctid
+      FROM crawl_tasks t LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id = ANY($1::bigint[]) AND t.status = 'pending'
        FOR NO KEY UPDATE OF t SKIP LOCKED
 """
@@ -71,45 +68,53 @@ LOCK_CANDIDATES: Final = """
 
 async def lock_candidates(conn: Conn, task_ids: Sequence[int]) -> dict[int, Candidate]:
     """The pending ones of these tasks that nobody else holds."""
-    return {row["task_id"]: Candidate(*row) for row in await conn.fetch(LOCK_CANDIDATES, list(task_ids))}
+    return {row[0]: Candidate(*row) for row in await conn.fetch(LOCK_CANDIDATES, list(task_ids))}
 
 
+# Rows are found by where they are stored, which was read a moment ago: so the size of the tables plays no part.
 GRANT_PERMITS: Final = """
     WITH orders AS MATERIALIZED (
-        SELECT * FROM unnest($1::bigint[], $2::text[], $3::smallint[], $4::timestamptz[], $5::bigint[], $6::timestamptz[],
-                             $7::timestamptz[])
-               AS o(domain_id, group_key, priority, due_at, task_id, slot_at, lease_until)
+        SELECT * FROM unnest($1::bigint[], $2::tid[], $3::tid[], $4::timestamptz[], $5::timestamptz[])
+               AS o(task_id, due_row, task_row, slot_at, lease_until)
     ), taken AS (
-        DELETE FROM due_tasks d USING orders o
-         WHERE d.domain_id = o.domain_id AND d.group_key = o.group_key AND d.priority = o.priority AND d.due_at = o.due_at
-           AND d.task_id = o.task_id
+        DELETE FROM due_tasks d USING orders o WHERE d.ctid = o.due_row AND d.task_id = o.task_id RETURNING d.task_id
     ), granted AS (
         UPDATE crawl_tasks t SET status = 'queued', attempt = t.attempt + 1, note = NULL, updated_at = now()
-          FROM orders o WHERE t.task_id = o.task_id
+          FROM orders o WHERE t.ctid = o.task_row AND t.task_id = o.task_id
      RETURNING t.task_id, t.attempt, t.domain_id, t.group_key, o.slot_at, o.lease_until
     ), permitted AS (
         INSERT INTO permits (task_id, attempt, domain_id, group_key, slot_at, lease_until)
         SELECT task_id, attempt, domain_id, group_key, slot_at, lease_until FROM granted
+    ), told AS (
+        INSERT INTO audit (task_id, source, target, event, actor)
+        SELECT task_id, 'pending', 'queued', 'dispatched', 'scheduler' FROM granted
     )
-    INSERT INTO audit (task_id, source, target, event, actor)
-    SELECT task_id, 'pending', 'queued', 'dispatched', 'scheduler' FROM granted
+    SELECT (SELECT count(*) FROM granted) AS granted, (SELECT count(*) FROM taken) AS taken
 """
 
 
 async def grant_permits(
-    conn: Conn, places: Sequence[Due], *, slots: Sequence[datetime], leases: Sequence[datetime]
+    conn: Conn,
+    orders: Sequence[tuple[Due, Candidate]],
+    *,
+    slots: Sequence[datetime],
+    leases: Sequence[datetime],
 ) -> None:
     """Move locked due tasks from the queue to their permits. One statement, whatever the number."""
-    await conn.execute(
+    found = await conn.fetch(
         GRANT_PERMITS,
-        [place.domain_id for place in places],
-        [place.group_key for place in places],
-        [place.priority for place in places],
-        [place.due_at for place in places],
-        [place.task_id for place in places],
+        [task.task_id for _, task in orders],
+        [due.row for due, _ in orders],
+        [task.row for _, task in orders],
         list(slots),
         list(leases),
     )
+    granted, taken = found[0]
+    if granted != len(orders):
+        raise AssertionError("a locked task was not where it had been")
+    if taken != len(orders):
+        # Somebody put one of them back into the queue meanwhile, elsewhere.
+        await unqueue(conn, [due for due, _ in orders])
 
 
 # Locks go tasks, permits, domains, groups, batches everywhere: no two transactions wait for each other.

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
 
 
-@dataclass(frozen=True)
-class Due:
+class Due(NamedTuple):
     """A place in the queue; all of it together is its key. No group is ''."""
 
     domain_id: int
@@ -19,6 +17,8 @@ class Due:
     priority: int
     due_at: datetime
     task_id: int
+    # Where its row is stored, known while somebody reads the queue: a short way back to it.
+    row: tuple[int, int] | None = None
 
 
 # From each domain the first tasks of no group, and of its groups that have something due and are not full. Each of these is
@@ -35,14 +35,14 @@ PICK_DUE: Final = """
                 WHERE domain_id = room.domain_id AND has_due AND in_flight < limit_now
                 ORDER BY head_priority, served_at LIMIT $3) AS g
     ), first AS (
-        SELECT lane.domain_id, lane.group_key, d.priority, d.due_at, d.task_id, lane.room,
+        SELECT lane.domain_id, lane.group_key, d.priority, d.due_at, d.task_id, d.row, lane.room,
                row_number() OVER (PARTITION BY lane.domain_id ORDER BY d.priority, d.due_at, d.task_id) AS turn
           FROM lane LEFT JOIN LATERAL (
-               SELECT priority, due_at, task_id FROM due_tasks
+               SELECT priority, due_at, task_id, ctid AS row FROM due_tasks
                 WHERE domain_id = lane.domain_id AND group_key = lane.group_key
                 ORDER BY priority, due_at, task_id LIMIT lane.free) AS d ON true
     )
-    SELECT domain_id, group_key, priority, due_at, task_id FROM first
+    SELECT domain_id, group_key, priority, due_at, task_id, row FROM first
      WHERE task_id IS NULL OR turn <= room ORDER BY turn, priority
 """
 # Groups looked at in one domain in one round; those with the most urgent tasks come first, then those served least lately.
@@ -52,8 +52,8 @@ _LANES = 64
 async def pick_due(conn: Conn, room: dict[int, int]) -> tuple[list[Due], list[tuple[int, str]]]:
     """The tasks to serve next, the first of every domain first, and the lanes that turned out to be empty."""
     rows = await conn.fetch(PICK_DUE, list(room), list(room.values()), _LANES)
-    picked = [Due(*row) for row in rows if row["task_id"] is not None]
-    return picked, [(row["domain_id"], row["group_key"]) for row in rows if row["task_id"] is None]
+    picked = [Due(*row) for row in rows if row[4] is not None]
+    return picked, [(row[0], row[1]) for row in rows if row[4] is None]
 
 
 ADD_DUE: Final = """

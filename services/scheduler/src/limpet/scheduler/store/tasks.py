@@ -9,6 +9,7 @@ from typing import Any, Final
 from limpet.kit.pg import Conn, Record
 from limpet.scheduler.lifecycle import TERMINAL, Status
 from limpet.scheduler.outcome import TaskRow
+from limpet.scheduler.store.columns import sparse
 from limpet.scheduler.store.queues import Due, unqueue
 
 LOCK_TASKS: Final = """
@@ -119,15 +120,15 @@ async def change_tasks(
         [task.blocks for task in rows],
         [task.parse_errors for task in rows],
         [task.redirects for task in rows],
-        [task.error for task in rows],
-        [task.moved_to for task in rows],
-        [task.page.SerializeToString() if task.page is not None else None for task in rows],
-        [task.http_status for task in rows],
-        [task.response_ms for task in rows],
-        [task.proxy_id for task in rows],
+        sparse([task.error for task in rows]),
+        sparse([task.moved_to for task in rows]),
+        sparse([task.page.SerializeToString() if task.page is not None else None for task in rows]),
+        sparse([task.http_status for task in rows]),
+        sparse([task.response_ms for task in rows]),
+        sparse([task.proxy_id for task in rows]),
         [task.event for task in rows],
-        [task.note for task in rows],
-        [task.paused_from for task in rows],
+        sparse([task.note for task in rows]),
+        sparse([task.paused_from for task in rows]),
         parse_lease,
         actor,
     )
