@@ -121,12 +121,12 @@ def test_a_quiet_day_is_followed_whole_and_a_rate_of_zero_follows_nothing() -> N
         # One domain may have it all; where others are small, the rest of theirs goes to it.
         ({1: 64}, 10, {1: 10}),
         ({1: 1, 2: 1, 3: 64}, 10, {1: 1, 2: 1, 3: 8}),
-        # A turn is four tasks while others wait; who has room for one takes one.
-        ({1: 64, 2: 64, 3: 64}, 8, {1: 4, 2: 4}),
-        ({1: 1, 2: 1, 3: 1}, 2, {1: 1, 2: 1}),
-        ({1: 64, 2: 64}, 1, {1: 1}),
+        # The same for all, rounded up: who comes last finds out.
+        ({1: 64, 2: 64, 3: 64}, 8, {1: 3, 2: 3, 3: 3}),
+        ({1: 1, 2: 1, 3: 1}, 2, {1: 1, 2: 1, 3: 1}),
+        ({1: 64, 2: 64}, 1, {1: 1, 2: 1}),
         ({}, 5, {}),
     ],
 )
-def test_a_round_is_shared_by_turns(rooms: dict[int, int], most: int, shares: dict[int, int]) -> None:
+def test_a_round_is_shared_evenly(rooms: dict[int, int], most: int, shares: dict[int, int]) -> None:
     assert share(rooms, most) == shares

@@ -12,7 +12,7 @@ from limpet.scheduler.breaker_board import try_again
 from limpet.scheduler.conclude import conclude
 from limpet.scheduler.gates import closed_gate
 from limpet.scheduler.lifecycle import Status
-from limpet.scheduler.politeness import Pace, room, share, take_slots
+from limpet.scheduler.politeness import TURN, Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
 from limpet.scheduler.store.groups import close_groups, serve_groups
 from limpet.scheduler.store.paces import lock_ready, save_paces
@@ -50,21 +50,28 @@ class Round:
 async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> list[Permit]:
     """Take due tasks of ready domains. Two schedulers never grant the same slot. Call inside a transaction."""
     free = window - await count_permits(conn)
-    if free <= 0:
-        return []
-    locked, now = await lock_ready(conn, lead=terms.lead, limit=min(terms.domains, free))
+    permits: list[Permit] = []
+    looked_at, turn = 0, TURN
+    while free > 0 and looked_at < terms.domains:
+        # No more domains are locked than the permits may need: a domain costs as much as several tasks.
+        wanted = min(terms.domains - looked_at, -(-free // turn))
+        found, domains = await _serve(conn, terms, free=free, domains=wanted, book=book)
+        permits += found
+        if domains < wanted:
+            break
+        free, looked_at = free - len(found), looked_at + domains
+        turn = max(1, len(found) // domains)
+    return permits
+
+
+async def _serve(conn: Conn, terms: Terms, *, free: int, domains: int, book: RobotsBook) -> tuple[list[Permit], int]:
+    """The permits of the domains that wait longest, and how many domains there were."""
+    locked, now = await lock_ready(conn, lead=terms.lead, limit=domains)
     if now is None:
-        return []
+        return [], 0
     paces = {pace.domain_id: pace for pace in locked}
-    roomy = {pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}
-    rooms = share(roomy, free)
+    rooms = share({pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}, free)
     picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
-    if len(picked) < free and len(rooms) < len(roomy):
-        # Domains with fewer tasks than a turn leave permits to those behind them.
-        behind = [domain_id for domain_id in roomy if domain_id not in rooms][: free - len(picked)]
-        more, also_empty = await pick_due(conn, dict.fromkeys(behind, 1))
-        rooms |= dict.fromkeys(behind, 1)
-        picked, empty = picked + more, empty + also_empty
     candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
     decided = _decide(picked, candidates, paces=paces, book=book, now=now, most=free)
@@ -84,9 +91,9 @@ async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> l
         else:
             pace.ready_at = decided.later.get(domain_id)
     await ask_for_robots(conn, [(paces[domain_id], scheme) for domain_id, scheme in decided.unread])
-    await save_paces(conn, [pace for pace in locked if pace.domain_id in rooms or pace.domain_id not in roomy])
+    await save_paces(conn, locked)
     await _cancel(conn, decided.forbidden)
-    return permits
+    return permits, len(locked)
 
 
 def _room(pace: Pace, now: datetime, terms: Terms) -> int:

@@ -12,8 +12,8 @@ _LEAST = 0.010
 _MOST = 0.150
 # A robots.txt may slow us down this far; what it asks beyond that an operator has to ask.
 ROBOTS_DELAY_CAP = 60.0
-# Tasks of one domain in a round, while others wait for theirs.
-TURN = 4
+# Tasks of one domain at its turn, while others wait for theirs.
+TURN = 16
 
 
 @dataclass(slots=True)
@@ -125,24 +125,14 @@ def room(pace: Pace, *, now: datetime, lead: timedelta, most: int) -> int:
 
 
 def share(rooms: Mapping[int, int], most: int) -> dict[int, int]:
-    """Whose turn it is, in the order given, and how much of its room each may use: about as much as may be granted in all.
-
-    A domain that is served costs as much as several tasks, so a turn is a few; the others stay first in line.
-    """
-    turns: dict[int, int] = {}
-    left = most
-    for domain_id, size in rooms.items():
-        if left <= 0:
-            break
-        turns[domain_id] = size
-        left -= min(size, TURN)
+    """How much of its room each domain may use, so that all of them together use no more than about `most`."""
     left, level = most, 1
-    for number, size in enumerate(sorted(turns.values())):
-        level = max(1, -(-left // (len(turns) - number)))
+    for number, size in enumerate(sorted(rooms.values())):
+        level = max(1, -(-left // (len(rooms) - number)))
         if size >= level:
             break
         left -= size
-    return {domain_id: min(size, level) for domain_id, size in turns.items()}
+    return {domain_id: min(size, level) for domain_id, size in rooms.items()}
 
 
 def take_slots(pace: Pace, count: int, *, now: datetime) -> list[datetime]:
