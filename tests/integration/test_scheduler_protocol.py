@@ -8,10 +8,11 @@ from itertools import pairwise
 from random import Random
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageRejected, RejectKind
-from limpet.contracts.events.v1.parse_pb2 import Link, PageParsed
+from limpet.contracts.events.v1.parse_pb2 import Link, PageParsed, ParseFailed
 from limpet.kit.errors import Retryable
 from limpet.kit.pg import Pool
 from limpet.scheduler.politeness import slot_tolerance
@@ -297,3 +298,19 @@ async def test_nobody_waits_for_the_links_of_an_attempt_that_is_over(pool: Pool)
     await settle.settle([PageParsed(page=page(permit))])
     await settle.settle([PageParsed(page=page(permit), link_parts=3)])
     assert await status_of(pool, permit.task_id) == "completed"
+
+
+async def test_s5_every_parse_of_a_page_is_kept_and_a_repeated_fact_is_not(pool: Pool) -> None:
+    await make_domain(pool)
+    await submit_pages(pool, 1)
+    (permit,) = await grant(pool)
+    first, second = (
+        ParseFailed(page=page(permit), error="no", retryable=True, started_time=Timestamp(seconds=seconds))
+        for seconds in (1_000, 2_000)
+    )
+    settle = make_settle(pool)
+    await settle.settle([first, first])
+    await pool.execute("UPDATE crawl_tasks SET status = 'parsing'")
+    await settle.settle([first, second])
+    rows = await pool.fetch("SELECT phase, outcome FROM attempts ORDER BY phase, ended_at")
+    assert [tuple(row) for row in rows] == [("fetch", "fetched"), ("parse", "parse_failed"), ("parse", "parse_failed")]
