@@ -23,7 +23,7 @@ from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.windows import zone
 
 MAX_TASKS = 10_000
-_NUMBER = re.compile(r"\s*[+-]?[\d_.]+\s*")
+_NUMBER = re.compile(r"\s*[+-]?[\d_.]+([eE][+-]?\d+)?\s*")
 USER_AGENT = "Limpet/0.1 (+https://example.com/limpet)"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 HeaderText = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[\x20-\x7e]+$")]
