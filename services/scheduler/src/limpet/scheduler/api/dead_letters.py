@@ -9,7 +9,8 @@ from fastapi import APIRouter, Query
 
 from limpet.kit.openapi import problems
 from limpet.kit.rest import Problem, require
-from limpet.scheduler.api.answers import Letter, Listing, OpenedLetter, Replayed
+from limpet.scheduler.api.answers import Listing
+from limpet.scheduler.api.sendings import Letter, OpenedLetter, Replayed
 from limpet.scheduler.dead_letters import DeadLetters, why_not_again
 from limpet.scheduler.dead_letters import Letter as Found
 from limpet.scheduler.decoding import content_of, kind_of, records_of

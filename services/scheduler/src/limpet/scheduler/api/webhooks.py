@@ -12,7 +12,8 @@ from fastapi import APIRouter, Query
 from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import field_problem, require
-from limpet.scheduler.api.answers import Delivery, Listing, Secret
+from limpet.scheduler.api.answers import Listing
+from limpet.scheduler.api.sendings import Delivery, Secret
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.signature import Signer, endpoint_of
 from limpet.scheduler.store.webhooks import get_delivery, list_deliveries, retry_delivery
