@@ -284,3 +284,29 @@ async def test_a_request_under_way_is_answered_when_the_server_is_stopped() -> N
         release.set()
         assert (await asyncio.wait_for(answer, 5)).status_code == 200
         await asyncio.wait([server], timeout=5)
+
+
+@pytest.mark.parametrize(("path", "allowed"), [("/things", "GET, POST"), ("/later", "GET"), ("/openapi.json", "GET")])
+async def test_a_method_that_is_not_there_is_told_which_are(api: httpx.AsyncClient, path: str, allowed: str) -> None:
+    answer = await api.put(path)
+    problem(answer, 405)
+    assert answer.headers["allow"] == allowed
+
+
+async def test_every_operation_declares_the_problems_that_it_can_answer(api: httpx.AsyncClient) -> None:
+    document = (await api.get("/openapi.json")).json()
+    declared = {
+        (path, method): sorted(operation["responses"])
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+    assert declared == {
+        ("/things", "get"): ["200", "401", "403", "413", "422", "503"],
+        ("/things", "post"): ["200", "400", "401", "403", "413", "422", "503"],
+        ("/later", "get"): ["200", "413", "503"],
+        ("/bug", "get"): ["200", "413", "503"],
+    }
+    refused = document["paths"]["/things"]["post"]["responses"]["422"]["content"]
+    assert refused == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert {"Problem", "HTTPValidationError"} & set(document["components"]["schemas"]) == {"Problem"}
+    assert document["paths"]["/things"]["get"]["security"] == [{"key": []}]

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, Final
 
 import structlog
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match
 
 from limpet.kit import tracing
 from limpet.kit.errors import LimpetError, Retryable
 from limpet.kit.keys import Keys, allows
+from limpet.kit.openapi import METHODS, PROBLEM_JSON, describe
 from limpet.kit.ops import serve_asgi
 from limpet.kit.pg import LOST
 
 log = structlog.get_logger()
 MAX_BODY = 16 << 20
+# Only says in the description that a key is needed; `require` looks at it.
+SCHEME: Final = HTTPBearer(scheme_name="key", auto_error=False)
 
 
 class Problem(LimpetError):
@@ -47,7 +53,7 @@ class Problem(LimpetError):
             "errors": self.errors,
         }
         headers = {**self.headers, **({"WWW-Authenticate": "Bearer"} if self.status == 401 else {})}
-        return JSONResponse(body, status_code=self.status, media_type="application/problem+json", headers=headers)
+        return JSONResponse(body, status_code=self.status, media_type=PROBLEM_JSON, headers=headers)
 
 
 def field_problem(field: str, message: str, *, status: int = 422) -> Problem:
@@ -63,7 +69,7 @@ def bearer(request: Request) -> str:
 def require(role: str) -> Any:
     """A dependency: the caller's key has at least this role."""
 
-    async def check(request: Request) -> str:
+    async def check(request: Request, _: Annotated[Any, Depends(SCHEME)]) -> str:
         key = bearer(request)
         if not key:
             raise Problem(
@@ -152,6 +158,7 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
     """A FastAPI application whose every error is problem+json."""
     app = FastAPI(title=title, version=version, docs_url=None, redoc_url=None)
     app.state.keys = keys
+    app.openapi = partial(describe, app)  # type: ignore[method-assign]
     app.add_middleware(BodyCap, limit=max_body)
     app.add_middleware(Traced)
 
@@ -166,8 +173,9 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
         return Problem(422, "Invalid request", detail, errors=errors).response()
 
     @app.exception_handler(HTTPException)
-    async def _(_request: Request, error: HTTPException) -> JSONResponse:
-        return Problem(error.status_code, str(error.detail)).response()
+    async def _(request: Request, error: HTTPException) -> JSONResponse:
+        headers = {"Allow": _allowed(request)} if error.status_code == 405 else error.headers
+        return Problem(error.status_code, str(error.detail), headers=headers).response()
 
     @app.exception_handler(Exception)
     async def _(_request: Request, _error: Exception) -> JSONResponse:
@@ -192,6 +200,15 @@ def make_app(title: str, keys: Keys, *, version: str = "0.1.0", max_body: int = 
         return response
 
     return app
+
+
+def _allowed(request: Request) -> str:
+    """Every method of the path: the router knows only those of the route that it looked at first."""
+    scopes = {method.upper(): {**request.scope, "method": method.upper()} for method in METHODS}
+    routes = request.app.routes
+    return ", ".join(
+        name for name, scope in scopes.items() if any(route.matches(scope)[0] is Match.FULL for route in routes)
+    )
 
 
 def _field(item: dict[str, Any]) -> str:

@@ -7,9 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import Problem, require
 from limpet.scheduler.act import Wish, act_on_batch
+from limpet.scheduler.api.answers import Batch, BatchProgress, Changed, Listing
 from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import BatchIn
 from limpet.scheduler.api.task_actions import MAX_ID, Operator
@@ -24,7 +26,9 @@ from limpet.scheduler.store.batches import add_batch, count_batch, get_batch, li
 def make_router(pool: Pool, *, acted: Callable[[], None], signer: Signer) -> APIRouter:
     router = APIRouter(prefix="/api/admin/batches", tags=["batches"], route_class=idempotent(pool))
 
-    @router.post("", status_code=201, dependencies=[require("operate")])
+    @router.post(
+        "", status_code=201, response_model=BatchProgress, responses=problems(409), dependencies=[require("operate")]
+    )
     async def create(body: BatchIn) -> dict[str, Any]:
         """A batch may follow links (`follow`), take known URLs again (`recrawl`), and be bounded (`max_pages`)."""
         take_webhook_url(signer, body.webhook_url)
@@ -36,7 +40,7 @@ def make_router(pool: Pool, *, acted: Callable[[], None], signer: Signer) -> API
             )
         return batch_view(row, {status.value: 0 for status in Status})
 
-    @router.get("", dependencies=[require("read")])
+    @router.get("", response_model=Listing[Batch, int], dependencies=[require("read")])
     async def listing(
         limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: Annotated[int, Query(ge=0, le=MAX_ID)] = 0
     ) -> dict[str, Any]:
@@ -48,29 +52,29 @@ def make_router(pool: Pool, *, acted: Callable[[], None], signer: Signer) -> API
             "next": rows[-1]["batch_id"] if len(rows) == limit else None,
         }
 
-    @router.get("/{name}", dependencies=[require("read")])
+    @router.get("/{name}", response_model=BatchProgress, dependencies=[require("read")])
     async def one(name: str) -> dict[str, Any]:
         """Its progress: tasks by status, how many have not ended, and when the last one did."""
         row = await found(name)
         async with pool.acquire() as conn:
             return batch_view(row, await count_batch(conn, row["batch_id"]))
 
-    @router.post("/{name}/pause")
+    @router.post("/{name}/pause", response_model=Changed)
     async def pause(name: str, role: Operator) -> dict[str, int]:
         """Pause every task that has not ended."""
         return await do(name, Command.PAUSE, role)
 
-    @router.post("/{name}/resume")
+    @router.post("/{name}/resume", response_model=Changed)
     async def resume(name: str, role: Operator) -> dict[str, int]:
         """Resume every task that is paused."""
         return await do(name, Command.RESUME, role)
 
-    @router.post("/{name}/cancel")
+    @router.post("/{name}/cancel", response_model=Changed)
     async def cancel(name: str, role: Operator) -> dict[str, int]:
         """Cancel every task that has not ended."""
         return await do(name, Command.CANCEL, role)
 
-    @router.post("/{name}/restart")
+    @router.post("/{name}/restart", response_model=Changed)
     async def restart(name: str, role: Operator) -> dict[str, int]:
         """Restart every task that has ended."""
         return await do(name, Command.RESTART, role)

@@ -13,11 +13,13 @@ from limpet.kit.rest import field_problem
 from limpet.scheduler.api.schemas import MAX_TASKS, BulkIn, BulkTask
 
 LINES: Final = "application/x-ndjson"
-_TASK: Final = {"$ref": "#/components/schemas/TaskIn"}
+_TASK: Final = BulkTask.model_json_schema()
+_BATCH: Final = BulkIn.model_json_schema()["properties"]["batch"]
 _MANY: Final = {
     "type": "object",
     "required": ["tasks"],
-    "properties": {"tasks": {"type": "array", "items": _TASK, "maxItems": MAX_TASKS}, "batch": {"type": "string"}},
+    "properties": {"tasks": {"type": "array", "items": _TASK, "minItems": 1, "maxItems": MAX_TASKS}, "batch": _BATCH},
+    "additionalProperties": False,
 }
 BULK_BODY: Final = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": _MANY}, LINES: {"schema": _TASK}}}

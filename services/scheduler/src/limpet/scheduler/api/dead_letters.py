@@ -7,8 +7,12 @@ from typing import Annotated, Any
 import structlog
 from fastapi import APIRouter, Query
 
+from limpet.kit.openapi import problems
 from limpet.kit.rest import Problem, require
-from limpet.scheduler.dead_letters import DeadLetters, Letter, why_not_again
+from limpet.scheduler.api.answers import Listing
+from limpet.scheduler.api.sendings import Letter, OpenedLetter, Replayed
+from limpet.scheduler.dead_letters import DeadLetters, why_not_again
+from limpet.scheduler.dead_letters import Letter as Found
 from limpet.scheduler.decoding import content_of, kind_of, records_of
 
 log = structlog.get_logger()
@@ -18,7 +22,7 @@ MAX_ID = (1 << 63) - 1
 def make_router(letters: DeadLetters) -> APIRouter:
     router = APIRouter(prefix="/api/admin/dead-letters", tags=["dead letters"])
 
-    @router.get("", dependencies=[require("read")])
+    @router.get("", response_model=Listing[Letter, int], dependencies=[require("read")])
     async def listing(
         consumer: Annotated[str | None, Query(pattern=r"^[A-Za-z0-9_-]{1,255}$")] = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -32,7 +36,7 @@ def make_router(letters: DeadLetters) -> APIRouter:
                 return {"items": items, "next": letter.letter_id}
         return {"items": items, "next": None}
 
-    @router.get("/{letter_id}", dependencies=[require("read")])
+    @router.get("/{letter_id}", response_model=OpenedLetter, dependencies=[require("read")])
     async def one(letter_id: int) -> dict[str, Any]:
         """What it says: up to 100 records, each as a `message`, or as the `hex` of bytes that are none."""
         letter = await found(letter_id)
@@ -44,7 +48,9 @@ def make_router(letters: DeadLetters) -> APIRouter:
             "content": content_of(letter.subject, letter.data),
         }
 
-    @router.post("/{letter_id}/replay", dependencies=[require("operate")])
+    @router.post(
+        "/{letter_id}/replay", response_model=Replayed, responses=problems(409), dependencies=[require("operate")]
+    )
     async def replay(letter_id: int) -> dict[str, Any]:
         """Publish it again on its own subject. Every consumer of that subject gets it, not only the one that failed."""
         letter = await found(letter_id)
@@ -61,7 +67,7 @@ def make_router(letters: DeadLetters) -> APIRouter:
             raise gone(letter_id)
         log.info("dead_letter_dropped", letter_id=letter_id, subject=letter.subject, consumer=letter.consumer)
 
-    async def found(letter_id: int) -> Letter:
+    async def found(letter_id: int) -> Found:
         letter = await letters.get(letter_id) if 0 < letter_id <= MAX_ID else None
         if letter is None:
             raise gone(letter_id)
@@ -70,7 +76,7 @@ def make_router(letters: DeadLetters) -> APIRouter:
     return router
 
 
-def letter_view(letter: Letter) -> dict[str, Any]:
+def letter_view(letter: Found) -> dict[str, Any]:
     records = records_of(letter.subject, letter.data)
     return {
         "id": letter.letter_id,

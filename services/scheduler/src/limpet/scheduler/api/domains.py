@@ -8,9 +8,11 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool
 from limpet.kit.rest import Problem, field_problem, require
 from limpet.scheduler.announce import note_change
+from limpet.scheduler.api.answers import Domain, Listing
 from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import DomainChange, DomainIn
 from limpet.scheduler.api.views import domain_view
@@ -34,7 +36,7 @@ CLEARABLE = ("maintenance_start", "maintenance_end")
 def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
     router = APIRouter(prefix="/api/admin/domains", tags=["domains"], route_class=idempotent(pool))
 
-    @router.post("", status_code=201, dependencies=[require("operate")])
+    @router.post("", status_code=201, response_model=Domain, responses=problems(409), dependencies=[require("operate")])
     async def create(body: DomainIn) -> dict[str, Any]:
         """Add a domain. It may be crawled at once, at its own pace."""
         values = {**body.model_dump(), "base_url": checked_base(body.base_url or f"http://{body.name}/", body.name)}
@@ -51,7 +53,7 @@ def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
         changed()
         return domain_view(row)
 
-    @router.get("", dependencies=[require("read")])
+    @router.get("", response_model=Listing[Domain, str], dependencies=[require("read")])
     async def listing(
         limit: Annotated[int, Query(ge=1, le=1000)] = 100, after: Annotated[str, Query(max_length=260)] = ""
     ) -> dict[str, Any]:
@@ -59,7 +61,7 @@ def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
             rows = await list_domains(conn, after=after.replace("\x00", ""), limit=limit)
         return {"items": [domain_view(row) for row in rows], "next": rows[-1]["name"] if len(rows) == limit else None}
 
-    @router.get("/{name}", dependencies=[require("read")])
+    @router.get("/{name}", response_model=Domain, dependencies=[require("read")])
     async def one(name: str) -> dict[str, Any]:
         async with pool.acquire() as conn:
             row = await get_domain(conn, name.replace("\x00", ""))
@@ -67,15 +69,15 @@ def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
             raise unknown(name)
         return domain_view(row)
 
-    @router.patch("/{name}", dependencies=[require("operate")])
+    @router.patch("/{name}", response_model=Domain, dependencies=[require("operate")])
     async def change(name: str, body: DomainChange) -> dict[str, Any]:
         return await apply(name, body.model_dump(exclude_unset=True))
 
-    @router.post("/{name}/activate", dependencies=[require("operate")])
+    @router.post("/{name}/activate", response_model=Domain, dependencies=[require("operate")])
     async def activate(name: str) -> dict[str, Any]:
         return await apply(name, {"is_active": True})
 
-    @router.post("/{name}/deactivate", dependencies=[require("operate")])
+    @router.post("/{name}/deactivate", response_model=Domain, dependencies=[require("operate")])
     async def deactivate(name: str) -> dict[str, Any]:
         """Nothing more is sent out for this domain; what is out comes back as usual."""
         return await apply(name, {"is_active": False})
@@ -99,7 +101,7 @@ def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
         changed()
         return domain_view(row)
 
-    @router.delete("/{name}", status_code=204, dependencies=[require("admin")])
+    @router.delete("/{name}", status_code=204, responses=problems(409), dependencies=[require("admin")])
     async def remove(name: str) -> None:
         """Only a domain without tasks can go: a URL is never lost by the way."""
         async with pool.acquire() as conn, conn.transaction():

@@ -6,7 +6,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from limpet.kit.openapi import problems
 from limpet.kit.rest import Problem, field_problem, require
+from limpet.scheduler.api.explanations import Explained
 from limpet.scheduler.breaker_board import reopens_at
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.explain import Explain, Stranger
@@ -20,7 +22,12 @@ MAX_ID = (1 << 63) - 1
 def make_router(explain: Explain) -> APIRouter:
     router = APIRouter(prefix="/api/admin", tags=["explain"])
 
-    @router.get("/tasks/{task_id}/explain", dependencies=[require("read")])
+    @router.get(
+        "/tasks/{task_id}/explain",
+        response_model=Explained,
+        response_model_exclude_unset=True,
+        dependencies=[require("read")],
+    )
     async def task(task_id: int) -> dict[str, Any]:
         """Why this task stands where it stands, what wakes it and when, and what happens then."""
         found = await explain.task(task_id) if 0 < task_id <= MAX_ID else None
@@ -28,7 +35,13 @@ def make_router(explain: Explain) -> APIRouter:
             raise Problem(404, "Not found", f"no task {task_id}", errors=[{"field": "task_id", "message": "not known"}])
         return explanation_view(*found)
 
-    @router.get("/explain", dependencies=[require("read")])
+    @router.get(
+        "/explain",
+        response_model=Explained,
+        response_model_exclude_unset=True,
+        responses=problems(404),
+        dependencies=[require("read")],
+    )
     async def url(url: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
         """The same for a URL in any spelling. 404 says what would become of it."""
         try:

@@ -17,6 +17,7 @@ from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
 from limpet.kit.keys import Keys
+from limpet.kit.openapi import RETRY_AFTER, problem
 from limpet.kit.pg import LOST, Pool
 from limpet.kit.rest import Problem, bearer, field_problem
 from limpet.scheduler.store.idempotency import Key, claim_key, free_key, get_key, keep_answer
@@ -32,6 +33,7 @@ PARAMETER: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255},
     "description": "The same request with the same key gets the first answer for 24 hours and does nothing.",
 }
+MARK: Final = {"description": "Only on a first answer that is given again.", "schema": {"const": "true"}}
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
@@ -43,6 +45,7 @@ def idempotent(pool: Pool) -> type[APIRoute]:
             if "POST" in (options.get("methods") or ()):
                 extra = options.get("openapi_extra") or {}
                 options["openapi_extra"] = {**extra, "parameters": [*extra.get("parameters", ()), PARAMETER]}
+                options["responses"] = _described(options.get("responses") or {}, options.get("status_code") or 200)
             super().__init__(*args, **options)
 
         def get_route_handler(self) -> Handler:
@@ -59,6 +62,14 @@ def idempotent(pool: Pool) -> type[APIRoute]:
             return once
 
     return Idempotent
+
+
+def _described(responses: dict[int | str, dict[str, Any]], good: int) -> dict[int | str, dict[str, Any]]:
+    """A bad key, a key that is in use, and the mark of a first answer that is given again."""
+    described = {**responses, 400: problem(400), 409: {**problem(409), "headers": RETRY_AFTER}}
+    for status in {good, *(status for status in responses if str(status).startswith("2"))}:
+        described[status] = {**described.get(status, {}), "headers": {REPLAYED: MARK}}
+    return described
 
 
 def _given(request: Request) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime, time, timedelta
+import re
+from datetime import UTC, datetime, time, timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -11,7 +12,9 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    StrictBool,
     StringConstraints,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
@@ -20,10 +23,39 @@ from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.windows import zone
 
 MAX_TASKS = 10_000
+_NUMBER = re.compile(r"\s*[+-]?[\d_.]+([eE][+-]?\d+)?\s*")
 USER_AGENT = "Limpet/0.1 (+https://example.com/limpet)"
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]+$")]
 HeaderText = Annotated[str, StringConstraints(min_length=1, max_length=300, pattern=r"^[\x20-\x7e]+$")]
-Frequency = Annotated[timedelta, Field(gt=timedelta(0))]
+
+
+def _spelt(value: Any) -> Any:
+    """A time is spelt out: bare numbers, of seconds or milliseconds, would be guessed at."""
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
+        raise ValueError("must be ISO 8601, not a number")
+    return value
+
+
+def _duration(value: Any) -> Any:
+    """Seconds as a number, or ISO 8601; neither `true` nor "5" is a duration."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else _spelt(value)
+
+
+# Beyond that neither a calendar nor the database could add it to a time.
+LONGEST = timedelta(days=3650)
+Frequency = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    Field(gt=timedelta(0), le=LONGEST),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 1, "maximum": LONGEST.total_seconds()},
+                {"type": "string", "format": "duration"},
+            ]
+        }
+    ),
+]
 
 
 def _whole(value: Any) -> Any:
@@ -49,7 +81,9 @@ def _local(value: time) -> time:
     return value
 
 
-Clock = Annotated[time, AfterValidator(_local)]
+# What JSON Schema calls a time has a zone; ours is of the zone beside it.
+TimeOfDay = Annotated[time, WithJsonSchema({"type": "string", "pattern": r"^\d\d:\d\d(:\d\d(\.\d{1,6})?)?$"})]
+Clock = Annotated[TimeOfDay, AfterValidator(_local)]
 Zone = Annotated[
     str, StringConstraints(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_+/-]+$"), AfterValidator(_zone)
 ]
@@ -70,9 +104,9 @@ class DomainSettings(Body):
     user_agent: HeaderText = USER_AGENT
     proxy_policy: Literal["none", "preferred", "required"] = "none"
     min_body_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1 << 20)] = 0
-    is_active: bool = True
+    is_active: StrictBool = True
     default_crawl_frequency: Frequency = timedelta(days=1)
-    obey_robots: bool = True
+    obey_robots: StrictBool = True
     maintenance_start: Clock | None = None
     maintenance_end: Clock | None = None
     maintenance_zone: Zone = "UTC"
@@ -121,10 +155,18 @@ class DomainChange(DomainSettings):
 def _zoned(value: datetime) -> datetime:
     if value.tzinfo is None:
         raise ValueError("must have a time zone, like 2030-01-01T00:00:00Z")
+    try:
+        value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("is out of range") from None
+    if value.year >= _TOO_LATE:
+        raise ValueError(f"must be before the year {_TOO_LATE}")
     return value
 
 
-Moment = Annotated[datetime, AfterValidator(_zoned)]
+# What is added to a time must not run over the end of the calendar.
+_TOO_LATE = 3000
+Moment = Annotated[datetime, BeforeValidator(_spelt), AfterValidator(_zoned)]
 Priority = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
 TaskId = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=1 << 63)]
 
@@ -136,7 +178,7 @@ class BulkTask(Body):
     max_retries: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=100)] = 3
     group_key: Name | None = None
     parser_name: Name | None = None
-    is_recurring: bool = True
+    is_recurring: StrictBool = True
     crawl_frequency: Frequency | None = None
     parent_task_id: TaskId | None = None
     on_parent_failure: Literal["cancel", "release"] = "cancel"
@@ -154,20 +196,20 @@ class BulkIn(Body):
 
 class BatchIn(Body):
     name: Name
-    follow: bool = False
-    recrawl: bool = False
+    follow: StrictBool = False
+    recrawl: StrictBool = False
     max_pages: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**12)] | None = None
     webhook_url: str | None = None
 
 
 class RestartIn(Body):
-    reset_retry_count: bool = True
+    reset_retry_count: StrictBool = True
     priority: Priority | None = None
     scheduled_at: Moment | None = None
 
 
 class RestartParsingIn(Body):
-    reset_retry_count: bool = True
+    reset_retry_count: StrictBool = True
 
 
 class RestartFailedIn(Body):

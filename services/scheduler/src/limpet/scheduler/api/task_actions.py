@@ -7,10 +7,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter
 
+from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import Problem, field_problem, require
 from limpet.scheduler.act import Wish, act, prioritize, restart_failed
 from limpet.scheduler.again import try_again
+from limpet.scheduler.api.answers import Restarted, TaskDone
 from limpet.scheduler.api.schemas import PriorityIn, RestartFailedIn, RestartIn, RestartParsingIn
 from limpet.scheduler.api.views import task_view
 from limpet.scheduler.command import Command
@@ -41,32 +43,32 @@ def add_routes(router: APIRouter, pool: Pool, *, acted: Callable[[], None]) -> N
         message = MESSAGES[wish.command][0 if done.changed else 1]
         return {**task_view(await found_task(pool, task_id)), "message": message}
 
-    @router.post("/{task_id}/pause")
+    @router.post("/{task_id}/pause", response_model=TaskDone, responses=problems(409))
     async def pause(task_id: int, role: Operator) -> dict[str, Any]:
         """From any status that has not ended. A request that is under way is not called back; its page is kept."""
         return await do(task_id, Wish(Command.PAUSE, role))
 
-    @router.post("/{task_id}/resume")
+    @router.post("/{task_id}/resume", response_model=TaskDone, responses=problems(409))
     async def resume(task_id: int, role: Operator) -> dict[str, Any]:
         """Goes on from where it was paused: a page that is there is not fetched again."""
         return await do(task_id, Wish(Command.RESUME, role))
 
-    @router.post("/{task_id}/cancel")
+    @router.post("/{task_id}/cancel", response_model=TaskDone, responses=problems(409))
     async def cancel(task_id: int, role: Operator) -> dict[str, Any]:
         """Given up, and not crawled again by itself. From any status that has not ended."""
         return await do(task_id, Wish(Command.CANCEL, role))
 
-    @router.post("/{task_id}/restart")
+    @router.post("/{task_id}/restart", response_model=TaskDone, responses=problems(409))
     async def restart(task_id: int, role: Operator, body: RestartIn | None = None) -> dict[str, Any]:
         """Another crawl of a task that has ended."""
         return await do(task_id, Wish(Command.RESTART, role, **(body or RestartIn()).model_dump()))
 
-    @router.post("/{task_id}/restart-parsing")
+    @router.post("/{task_id}/restart-parsing", response_model=TaskDone, responses=problems(409))
     async def restart_parsing(task_id: int, role: Operator, body: RestartParsingIn | None = None) -> dict[str, Any]:
         """The stored page is parsed again; nothing is fetched."""
         return await do(task_id, Wish(Command.RESTART_PARSING, role, **(body or RestartParsingIn()).model_dump()))
 
-    @router.post("/restart-failed")
+    @router.post("/restart-failed", response_model=Restarted)
     async def restart_all_failed(role: Operator, body: RestartFailedIn | None = None) -> dict[str, Any]:
         """Failed tasks, of a domain or since a time, the oldest first."""
         body = body or RestartFailedIn()
@@ -81,7 +83,7 @@ def add_routes(router: APIRouter, pool: Pool, *, acted: Callable[[], None]) -> N
             acted()
         return {"restarted": len(task_ids), "task_ids": task_ids}
 
-    @router.patch("/{task_id}/priority")
+    @router.patch("/{task_id}/priority", response_model=TaskDone, responses=problems(409))
     async def priority(task_id: int, role: Operator, body: PriorityIn) -> dict[str, Any]:
         """1 is the most urgent. An order that is out goes on as it is."""
         await found_task(pool, task_id)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Response
 
 from limpet.kit import tracing
+from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import field_problem, require
+from limpet.scheduler.api.answers import Attempt, BulkTaken, Change, Listing, Task
 from limpet.scheduler.api.bulk import BULK_BODY, Bulk
 from limpet.scheduler.api.idempotent import idempotent
 from limpet.scheduler.api.schemas import Moment, TaskIn
@@ -25,6 +27,9 @@ from limpet.scheduler.store.audit import list_audit
 from limpet.scheduler.store.task_lists import TaskFilter, list_tasks
 from limpet.scheduler.submit import Submitted, UnknownBatch, submit
 
+# A batch may be full, and webhooks may be off.
+CREATE: Final = {200: {"model": Task, "description": "The task that exists"}, **problems(409)}
+
 
 def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) -> APIRouter:
     router = APIRouter(prefix="/api/admin/tasks", tags=["tasks"], route_class=idempotent(pool))
@@ -37,7 +42,7 @@ def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) ->
         submitted()
         return result
 
-    @router.post("", status_code=201, dependencies=[require("operate")])
+    @router.post("", status_code=201, response_model=Task, responses=CREATE, dependencies=[require("operate")])
     async def create(body: TaskIn, response: Response) -> dict[str, Any]:
         """Submit one URL. 201 for a new task, 200 for the one that exists. A new one goes on in the request's trace."""
         take_webhook_url(signer, body.webhook_url)
@@ -52,7 +57,13 @@ def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) ->
         response.status_code = 201 if result.created else 200
         return task_view(await found(task_id))
 
-    @router.post("/bulk", dependencies=[require("operate")], openapi_extra=BULK_BODY)
+    @router.post(
+        "/bulk",
+        response_model=BulkTaken,
+        responses=problems(409),
+        dependencies=[require("operate")],
+        openapi_extra=BULK_BODY,
+    )
     async def bulk(body: Bulk) -> dict[str, Any]:
         """Submit up to 10,000 URLs, as one JSON body or as a stream of JSON lines (then `?batch=` names the batch).
 
@@ -67,7 +78,7 @@ def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) ->
         ]
         return {"created": len(result.created), "known": len(result.known), "refused": refused}
 
-    @router.get("", dependencies=[require("read")])
+    @router.get("", response_model=Listing[Task, int], dependencies=[require("read")])
     async def listing(
         status: Status | None = None,
         domain: str | None = None,
@@ -96,17 +107,17 @@ def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) ->
             rows = await list_tasks(conn, wanted, after=after, limit=limit)
         return {"items": [task_view(row) for row in rows], "next": rows[-1]["task_id"] if len(rows) == limit else None}
 
-    @router.get("/{task_id}", dependencies=[require("read")])
+    @router.get("/{task_id}", response_model=Task, dependencies=[require("read")])
     async def one(task_id: int) -> dict[str, Any]:
         return task_view(await found(task_id))
 
-    @router.get("/{task_id}/attempts", dependencies=[require("read")])
+    @router.get("/{task_id}/attempts", response_model=Listing[Attempt, int], dependencies=[require("read")])
     async def attempts(task_id: int) -> dict[str, Any]:
         await found(task_id)
         async with pool.acquire() as conn:
             return {"items": [dict(row) for row in await list_attempts(conn, task_id)], "next": None}
 
-    @router.get("/{task_id}/audit", dependencies=[require("read")])
+    @router.get("/{task_id}/audit", response_model=Listing[Change, int], dependencies=[require("read")])
     async def audit(task_id: int) -> dict[str, Any]:
         """Every change of its status: when, from, to, by what event, by whom, why."""
         await found(task_id)

@@ -9,8 +9,11 @@ from uuid import UUID
 
 from fastapi import APIRouter, Query
 
+from limpet.kit.openapi import problems
 from limpet.kit.pg import Pool, Record
 from limpet.kit.rest import field_problem, require
+from limpet.scheduler.api.answers import Listing
+from limpet.scheduler.api.sendings import Delivery, Secret
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.signature import Signer, endpoint_of
 from limpet.scheduler.store.webhooks import get_delivery, list_deliveries, retry_delivery
@@ -26,14 +29,14 @@ FIELDS = (
 def make_router(pool: Pool, signer: Signer) -> APIRouter:
     router = APIRouter(prefix="/api/admin/webhooks", tags=["webhooks"])
 
-    @router.get("/secret", dependencies=[require("admin")])
+    @router.get("/secret", response_model=Secret, responses=problems(409), dependencies=[require("admin")])
     async def secret(url: str) -> dict[str, str]:
         """What a receiver checks signatures with. One secret for each scheme, host and port."""
         endpoint = endpoint_of(checked_webhook_url(url, field="url"))
         need_webhooks(signer, field="url")
         return {"endpoint": endpoint, "secret": signer.secret_of(endpoint)}
 
-    @router.get("/deliveries", dependencies=[require("read")])
+    @router.get("/deliveries", response_model=Listing[Delivery, UUID], dependencies=[require("read")])
     async def listing(
         state: Literal["pending", "delivered", "dead"] | None = None,
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
@@ -47,7 +50,12 @@ def make_router(pool: Pool, signer: Signer) -> APIRouter:
             "next": rows[-1]["delivery_id"] if len(rows) == limit else None,
         }
 
-    @router.post("/deliveries/{delivery_id}/retry", dependencies=[require("operate")])
+    @router.post(
+        "/deliveries/{delivery_id}/retry",
+        response_model=Delivery,
+        responses=problems(409),
+        dependencies=[require("operate")],
+    )
     async def retry(delivery_id: UUID) -> dict[str, Any]:
         """Due at once, with all its tries again: for a dead one, and for one that waits for its next try."""
         async with pool.acquire() as conn:
