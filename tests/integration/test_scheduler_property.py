@@ -31,6 +31,7 @@ from limpet.kit.bus import Bus, open_bus
 from limpet.kit.clock import to_stamp
 from limpet.kit.migrate import migrate
 from limpet.kit.pg import Pool, open_pool
+from limpet.scheduler.lifecycle import Status, allowed
 from limpet.scheduler.main import PLANS
 from limpet.scheduler.store.permits import Permit
 from tests.support.scheduler_api import scheduler_api
@@ -185,6 +186,8 @@ class Lifecycle(RuleBasedStateMachine):
     def everything_adds_up(self) -> None:
         if hasattr(self, "permits"):
             self.run(check_all_is_right(self.pool))
+            for event, source, target in self.run(self.pool.fetch("SELECT DISTINCT event, source, target FROM audit")):
+                assert event == "submitted" or allowed(event, Status(source), Status(target)), (event, source, target)
 
     def teardown(self) -> None:
         """Left to themselves, with fetchers and parsers that work, all tasks that nobody paused come to their end."""

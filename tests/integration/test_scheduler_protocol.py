@@ -300,6 +300,19 @@ async def test_nobody_waits_for_the_links_of_an_attempt_that_is_over(pool: Pool)
     assert await status_of(pool, permit.task_id) == "completed"
 
 
+async def test_s4_every_spelling_of_a_url_is_the_same_task_for_ever(pool: Pool) -> None:
+    await make_domain(pool)
+    first = await submit(pool, [{"url": "http://shop.test/p?b=2&a=1"}], batch=None)
+    spellings = ["HTTP://Shop.Test:80/p?b=2&a=1", "http://shop.test/p?a=1&b=2#top", "http://shop.test/x/../p?a=%31&b=2"]
+    again = await submit(pool, [{"url": url} for url in spellings], batch=None)
+    assert (again.created, set(again.known.values())) == ({}, set(first.created.values()))
+    (permit,) = await grant(pool)
+    await make_settle(pool).settle([PageParsed(page=page(permit))])
+    later = await submit(pool, [{"url": spellings[0]}], batch=None)
+    assert later.known == again.known, "also when it has been crawled"
+    assert await pool.fetchval("SELECT count(*) FROM crawl_tasks") == 1
+
+
 async def test_s5_every_parse_of_a_page_is_kept_and_a_repeated_fact_is_not(pool: Pool) -> None:
     await make_domain(pool)
     await submit_pages(pool, 1)
