@@ -13,6 +13,7 @@ from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.politeness import Pace
 from limpet.scheduler.queue_reasons import estimate
 from limpet.scheduler.reasons import reason
+from tests.support.paces import make_pace as plain_pace
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SOON, PAST = NOW + timedelta(seconds=42), NOW - timedelta(seconds=3)
@@ -21,17 +22,7 @@ ROBOTS = "http://shop.test/robots.txt"
 
 
 def make_pace(**values: Any) -> Pace:
-    plain: dict[str, Any] = {
-        "domain_id": 1, "name": "shop.test", "is_active": True, "crawl_delay_seconds": 0.0, "robots_delay_seconds": 0.0,
-        "max_concurrent_requests": 5, "max_per_group": 5, "obey_robots": True, "robots_unread": 0, "robots_version": 0,
-        "user_agent": "Limpet", "maintenance_start": None, "maintenance_end": None, "maintenance_zone": "UTC",
-        "breaker_failures": 5, "breaker_rate": 0.5, "breaker_window_seconds": 60.0, "breaker_cooldown_seconds": 60.0,
-        "breaker_successes": 5, "in_flight": 0, "next_slot_at": None, "held_until": None, "held_reason": None,
-        "ready_at": None, "breaker_state": "closed", "breaker_opened_at": None, "breaker_in_a_row": 0,
-        "breaker_window_at": None, "breaker_good": 0, "breaker_bad": 0, "breaker_proxies": "", "breaker_reason": None,
-        "bearable": float("inf"), "shrunk_at": None, "limit_now": 5,
-    }  # fmt: skip
-    return Pace(**{**plain, **values})
+    return plain_pace(**{"obey_robots": True, "user_agent": "Limpet", **values})
 
 
 TASK = TaskFacts(

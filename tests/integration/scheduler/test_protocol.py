@@ -19,13 +19,7 @@ from limpet.scheduler.politeness import slot_tolerance
 from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.store.batches import add_batch
 from limpet.scheduler.submit import submit
-from tests.conftest import PoolFactory
 from tests.support.scheduling import come_due, grant, in_flight, make_domain, make_settle, page, status_of, submit_pages
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
 
 
 async def test_a_page_goes_from_submit_to_completed(pool: Pool) -> None:

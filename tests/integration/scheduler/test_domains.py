@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,22 +14,10 @@ from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.announce import Announce
 from limpet.scheduler.store.permits import Permit
-from tests.conftest import PoolFactory
-from tests.support.scheduler_api import as_role, fields, scheduler_api
+from tests.support.scheduler_api import as_role, fields
 from tests.support.scheduling import grant, make_domain, make_settle, page, submit_pages
 
 DOMAINS = "/api/admin/domains"
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 async def last_word(bus: Bus, domain_id: int) -> DomainChanged:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,24 +19,12 @@ from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
 from limpet.kit.streams import FETCHER_HIGH, HEALTH_ERRORS, SCHEDULER_SETTLE_PAGES, ConsumerSpec
 from limpet.scheduler.dead_letters import DeadLetters
-from tests.conftest import PoolFactory
 from tests.support.parts import running
 from tests.support.scheduler_api import as_role, fields, problem, scheduler_api
 from tests.support.servers import nats_process
 from tests.support.waiting import until
 
 LETTERS = "/api/admin/dead-letters"
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 async def messages_in(bus: Bus, stream: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,8 +15,7 @@ from limpet.kit.pg import Pool
 from limpet.scheduler.command import EVENTS, Command
 from limpet.scheduler.lifecycle import OPEN, PARSE_PHASE, TERMINAL, TRANSITIONS, Status
 from limpet.scheduler.reclaim import Reclaim
-from tests.conftest import PoolFactory
-from tests.support.scheduler_api import as_role, fields, problem, scheduler_api
+from tests.support.scheduler_api import as_role, fields, problem
 from tests.support.scheduling import come_due, grant, in_flight, make_domain, make_settle, page, status_of, submit_pages
 from tests.support.task_states import ask, check_all_is_right, gone, lost, make_task, make_tasks, ripen
 
@@ -32,17 +30,6 @@ TARGETS = {
     Command.RESTART_PARSING: dict.fromkeys((Status.COMPLETED, Status.DOWNLOADED), Status.DOWNLOADED),
 }
 UNCHANGED = {(Command.PAUSE, Status.PAUSED), (Command.CANCEL, Status.CANCELLED), (Command.RESTART, Status.PENDING)}
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 async def look(pool: Pool, task_id: int) -> dict[str, Any]:

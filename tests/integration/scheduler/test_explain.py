@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
-import pytest
-
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
@@ -23,16 +21,10 @@ from limpet.scheduler.ripen import Ripen
 from limpet.scheduler.store.permits import Permit
 from limpet.scheduler.store.tasks import change_tasks, lock_tasks, mark_crawling, mark_parsing
 from limpet.scheduler.submit import submit
-from tests.conftest import PoolFactory
 from tests.support.scheduler_api import as_role, problem, scheduler_api
 from tests.support.scheduling import come_due, grant, make_domain, make_settle, page, status_of, submit_pages
 
 LEASE = timedelta(seconds=60)
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
 
 
 async def ask(pool: Pool, task_id: int, *, capacity: Capacity | None = None) -> dict[str, Any]:

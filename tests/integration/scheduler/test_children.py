@@ -30,12 +30,6 @@ async def pool(pool_of: PoolFactory) -> Pool:
     return pool
 
 
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
-
-
 async def add(api: httpx.AsyncClient, path: str, **options: Any) -> int:
     answer = await api.post(PATH, json={"url": f"http://shop.test{path}", **options})
     assert answer.status_code == 201, answer.text

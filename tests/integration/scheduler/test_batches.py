@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
 from limpet.contracts.events.v1.parse_pb2 import PageParsed
-from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.act import Wish, act_on_batch
 from limpet.scheduler.command import Command
 from limpet.scheduler.lifecycle import OPEN, TERMINAL, Status
 from limpet.scheduler.submit import submit
 from tests.conftest import PoolFactory
-from tests.support.scheduler_api import as_role, fields, problem, scheduler_api
+from tests.support.scheduler_api import as_role, fields, problem
 from tests.support.scheduling import grant, in_flight, make_domain, make_settle, page
 from tests.support.task_states import ask, check_all_is_right, gone, make_tasks, ripen
 
@@ -35,12 +33,6 @@ async def pool(pool_of: PoolFactory) -> Pool:
     pool = await pool_of("limpet.scheduler")
     await make_domain(pool)
     return pool
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 async def make_batch(api: httpx.AsyncClient, name: str = "spring", **options: Any) -> None:

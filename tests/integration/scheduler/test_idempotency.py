@@ -10,26 +10,13 @@ from typing import Any
 import httpx
 import pytest
 
-from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.store.idempotency import Key, claim_key, keep_answer, prune_keys
-from tests.conftest import PoolFactory
-from tests.support.scheduler_api import as_role, fields, problem, scheduler_api
+from tests.support.scheduler_api import as_role, fields, problem
 from tests.support.waiting import until
 
 BATCHES = "/api/admin/batches"
 REPLAYED = "Idempotent-Replayed"
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 def keyed(key: str, role: str = "operate") -> dict[str, str]:

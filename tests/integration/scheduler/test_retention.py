@@ -14,13 +14,7 @@ from limpet.scheduler.retention import Retention, month_after
 from limpet.scheduler.store.link_parts import add_link_part
 from limpet.scheduler.store.months import drop_months, make_month, take_turn
 from limpet.scheduler.store.webhooks import Delivery, add_deliveries
-from tests.conftest import PoolFactory
 from tests.support.scheduling import grant, make_domain, make_settle, page, submit_pages
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
 
 
 def retention(pool: Pool, days: int = 180) -> Retention:

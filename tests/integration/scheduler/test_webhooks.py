@@ -34,7 +34,6 @@ from limpet.scheduler.store.webhooks import (
 )
 from limpet.scheduler.webhook_event import make_delivery
 from limpet.scheduler.webhooks import PER_ENDPOINT, Webhooks
-from tests.conftest import PoolFactory
 from tests.support.listening import listening
 from tests.support.parts import running
 from tests.support.receiver import Received, Receiver, receiver
@@ -43,11 +42,6 @@ from tests.support.waiting import until
 
 SIGNER = Signer(b"m" * 32)
 LOOPBACK = Guard(networks=networks_of("127.0.0.0/8"))
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
 
 
 @pytest.fixture

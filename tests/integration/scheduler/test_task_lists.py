@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
-import pytest
 
-from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.command import Command
 from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.store.batches import add_batch
 from limpet.scheduler.store.task_lists import FAILED_TASKS, LIST_IN_HAND, LIST_TASKS, PLAN_EACH, TASKS_OF_BATCH
 from limpet.scheduler.submit import submit
-from tests.conftest import PoolFactory
-from tests.support.scheduler_api import fields, scheduler_api
+from tests.support.scheduler_api import fields
 from tests.support.scheduling import make_domain, submit_pages
 from tests.support.task_states import ask, make_tasks
 
@@ -35,17 +31,6 @@ FILL = """
      CROSS JOIN LATERAL (SELECT CASE WHEN n % 100 = 1 THEN 'failed' WHEN n % 300 = 2 THEN 'cancelled'
                                      WHEN n % 3 = 0 THEN 'pending' ELSE 'completed' END AS status) AS made
 """
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
-
-
-@pytest.fixture
-async def api(pool: Pool, bus: Bus) -> AsyncIterator[httpx.AsyncClient]:
-    async with scheduler_api(pool, bus) as client:
-        yield client
 
 
 async def listed(api: httpx.AsyncClient, **filters: Any) -> list[dict[str, Any]]:

@@ -11,13 +11,7 @@ from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, Order
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.kit.pg import Pool
 from limpet.scheduler.store.permits import Permit
-from tests.conftest import PoolFactory
 from tests.support.scheduling import come_due, grant, make_domain, make_settle, status_of, submit_pages
-
-
-@pytest.fixture
-async def pool(pool_of: PoolFactory) -> Pool:
-    return await pool_of("limpet.scheduler")
 
 
 async def asked(pool: Pool) -> Permit:
