@@ -14,6 +14,7 @@ from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, OrderKind, Prox
 from limpet.kit import tracing
 from limpet.kit.bus import Bus
 from limpet.kit.clock import to_stamp
+from limpet.kit.errors import Retryable
 from limpet.kit.pg import LOST, Pool
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.grant import Terms, grant
@@ -63,7 +64,7 @@ class Dispatch:
             started = time.monotonic()
             try:
                 granted = await self.round()
-            except (*LOST, asyncpg.PostgresError) as error:
+            except (*LOST, asyncpg.PostgresError, Retryable) as error:
                 log.warning("dispatch_failed", error=repr(error))
                 await asyncio.sleep(0.5)
             if granted:

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from limpet.kit.pg import Conn
 from limpet.scheduler.adapt import take_answers
-from limpet.scheduler.breaker_board import CLOSED, Answer, take
+from limpet.scheduler.breaker_board import CLOSED, OPEN, Answer, take
 from limpet.scheduler.metrics import BREAKERS_OPENED
 from limpet.scheduler.store.groups import lock_groups, open_groups, save_groups
 from limpet.scheduler.store.paces import lock_paces, save_paces
@@ -53,7 +53,7 @@ async def give_back(
         before = pace.breaker_state
         for _, answer in told.answers:
             take(pace, answer, now=now)
-        if pace.breaker_state == "open" != before:
+        if pace.breaker_state == OPEN != before:
             BREAKERS_OPENED.inc()
         bad = sum(not answer.good for _, answer in told.answers)
         take_answers(pace, good=len(told.answers) - bad, blocked=bad, most=pace.max_concurrent_requests, now=now)

@@ -101,13 +101,3 @@ async def close_batches(conn: Conn, ended: Mapping[int, int]) -> list[Record]:
     await lock_batches(conn, sorted(ended))
     rows = await conn.fetch(CLOSE_BATCHES, list(ended), list(ended.values()))
     return [row for row in rows if row["ended_at"] is not None]
-
-
-FOLLOWING: Final = """
-    SELECT batch_id FROM batches WHERE batch_id = ANY($1::bigint[]) AND follow
-"""
-
-
-async def following(conn: Conn, batch_ids: Sequence[int]) -> set[int]:
-    """Of these batches, the ones that follow links."""
-    return {row["batch_id"] for row in await conn.fetch(FOLLOWING, list(batch_ids))}

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from limpet.kit.errors import Retryable
 from limpet.kit.pg import Conn
 from limpet.scheduler.store.queues import Due, unqueue
 
@@ -111,7 +112,7 @@ async def grant_permits(
     )
     granted, taken = found[0]
     if granted != len(orders):
-        raise AssertionError("a locked task was not where it had been")
+        raise Retryable("a locked task was not where it had been")
     if taken != len(orders):
         # Somebody put one of them back into the queue meanwhile, elsewhere.
         await unqueue(conn, [due for due, _ in orders])
