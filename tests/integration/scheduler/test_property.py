@@ -43,7 +43,7 @@ EXAMPLES, STEPS = 12, 30
 HOST, LIMIT, PER_GROUP = "shop.test", 6, 2
 TABLES = (
     "crawl_tasks, due_tasks, waiting_tasks, permits, parse_leases, parent_ends, attempts, audit, link_parts, domain_groups,"
-    " robots, batches, domains, webhook_deliveries, idempotency_keys, domain_changes"
+    " robots, batches, domains, ready_domains, webhook_deliveries, idempotency_keys, domain_changes"
 )
 NUMBERS = st.integers(0, 17)
 ACTIONS = ("pause", "resume", "cancel", "restart", "restart-parsing")
