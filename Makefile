@@ -55,10 +55,13 @@ bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the sche
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
+pace: $(STAMP) ## Crawl one domain for ten minutes with two schedulers and three fetchers and judge every gap
+	@PACE_PAGES=$${PACE_PAGES:-3000} $(PY) -m pytest -s tests/e2e/test_pace.py -k one_domain
+
 lock: $(STAMP) ## Pin the dependencies again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
 
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler chaos lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler chaos pace lock clean

@@ -13,7 +13,7 @@ from typing import Any, cast
 from bench.scheduler.fill import add_domains, add_tasks
 from bench.scheduler.server import Server, scheduler_pool
 from limpet.kit.pg import Conn, Pool
-from limpet.scheduler.grant import Terms, grant
+from limpet.scheduler.grant import Habit, Terms, grant
 from limpet.scheduler.politeness import TURN
 from limpet.scheduler.robots import RobotsBook
 
@@ -56,14 +56,14 @@ async def measure(server: Server, *, rows: Sequence[int], domains: Sequence[int]
                 cells.append(await _cell(pool, rows=wanted, domains=count))
                 print(f"  {wanted:>9,} rows, {count:>7,} domains: {cells[-1].seconds * 1000:.2f} ms", flush=True)
                 if explain:
-                    await _explain(pool)
+                    await _explain(pool, habit=Habit(turn=max(1, min(TURN, wanted // count))))
         await server.drop_database(name)
     return cells
 
 
 async def _cell(pool: Pool, *, rows: int, domains: int) -> Cell:
     times: list[float] = []
-    book = RobotsBook()
+    book, habit = RobotsBook(), Habit()
     async with pool.acquire() as conn:
         before = 0.0
         for number in range(WARM_UP + ROUNDS):
@@ -71,7 +71,7 @@ async def _cell(pool: Pool, *, rows: int, domains: int) -> Cell:
                 before = await _buffers(conn)
             async with rolled_back(conn):
                 started = time.perf_counter()
-                permits = await grant(conn, TERMS, window=TASKS, book=book)
+                permits = await grant(conn, TERMS, window=TASKS, book=book, habit=habit)
                 times.append(time.perf_counter() - started)
             assert len(permits) == TASKS, f"{len(permits)} permits in the round"
         touched = await _buffers(conn) - before
@@ -119,9 +119,9 @@ class Explained:
         print(statement, *(f"    {row[0]}" for row in rows), sep="\n", flush=True)
 
 
-async def _explain(pool: Pool) -> None:
+async def _explain(pool: Pool, *, habit: Habit) -> None:
     async with pool.acquire() as conn, rolled_back(conn):
-        await grant(cast("Conn", Explained(conn)), TERMS, window=TASKS, book=RobotsBook())
+        await grant(cast("Conn", Explained(conn)), TERMS, window=TASKS, book=RobotsBook(), habit=habit)
 
 
 def table(cells: Sequence[Cell]) -> str:

@@ -26,9 +26,18 @@ QUEUE = """
     SELECT domain_id, '', priority, scheduled_at, task_id FROM crawl_tasks WHERE task_id > $1
 """
 # Those that have tasks, in no order of theirs.
+SLEEP = """
+    DELETE FROM ready_domains WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint
+"""
 WAKE = """
-    UPDATE domains SET ready_at = now() - interval '1 ms' * (domain_id * 7919 % 100003)
-     WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint
+    WITH woken AS (
+        UPDATE domains d SET ready_at = moment, place = moment
+          FROM (SELECT domain_id, now() - interval '1 ms' * (domain_id * 7919 % 100003) AS moment FROM domains
+                 WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint) AS due
+         WHERE d.domain_id = due.domain_id
+     RETURNING d.place, d.domain_id
+    )
+    INSERT INTO ready_domains SELECT place, domain_id FROM woken
 """
 # Below this, indexes are kept up to date row by row; above, it is faster to make them again.
 MANY = 100_000
@@ -52,12 +61,13 @@ async def add_tasks(pool: Pool, count: int, *, first_domain: int, domains: int) 
         *(_insert(pool, TASKS, *span, domains, first_domain) for span in ((last, half - 1), (half, last + count - 1)))
     )
     await _insert(pool, QUEUE, last)
+    await _insert(pool, SLEEP, first_domain, min(count, domains))
     await _insert(pool, WAKE, first_domain, min(count, domains))
     async with pool.acquire() as conn:
         await conn.execute("SET maintenance_work_mem = '256MB'")
         for statement in indexes:
             await conn.execute(statement, timeout=600)
-        for table in ("domains", "crawl_tasks", "due_tasks"):
+        for table in ("domains", "ready_domains", "crawl_tasks", "due_tasks"):
             await conn.execute(f"VACUUM (ANALYZE) {table}", timeout=600)
         await conn.execute("RESET maintenance_work_mem")
         await conn.execute("CHECKPOINT", timeout=600)

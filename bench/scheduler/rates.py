@@ -23,7 +23,7 @@ from limpet.kit.clock import to_stamp
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
 from limpet.scheduler.discover import Discover
-from limpet.scheduler.grant import grant
+from limpet.scheduler.grant import Habit, grant
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.robots import RobotsBook
 from limpet.scheduler.settle import AT_ONCE, Settle
@@ -150,9 +150,10 @@ async def _settle_all(settle: Settle, batches: Iterator[list[bytes]]) -> None:
 
 async def _grant_all(pool: Pool, book: RobotsBook) -> list[Permit]:
     permits: list[Permit] = []
+    habit = Habit()
     while True:
         async with pool.acquire() as conn, conn.transaction():
-            some = await grant(conn, ROUND, window=WINDOW, book=book)
+            some = await grant(conn, ROUND, window=WINDOW, book=book, habit=habit)
         if not some:
             return permits
         permits += some

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,6 +14,8 @@ RECEIVED_TOLERANCE = 0.030
 # One clock reading is in microseconds.
 ROUNDING = 2e-6
 PACED_SECONDS = 20.0
+# `make pace` asks for thousands: one short gap in a thousand can only be seen in as many.
+ONE_DOMAIN_PAGES = int(os.environ.get("PACE_PAGES", "100"))
 
 
 def urls_of(site: Apart, at: int, count: int) -> list[str]:
@@ -35,17 +38,21 @@ def short_gaps(log: RequestLog, delays: dict[str, float]) -> list[float]:
 
 
 async def test_s10_one_domain_keeps_its_delay_among_many_schedulers_and_fetchers(door: Door, tmp_path: Path) -> None:
-    delay, count = 0.2, 100
+    delay, count = 0.2, ONE_DOMAIN_PAGES
     async with serve_apart("--plain", str(count), log_file=tmp_path / "site.jsonl") as site:
         host = host_of(site.url)
         await door.make_domain(host, crawl_delay_seconds=delay, max_concurrent_requests=10)
         await door.submit(urls_of(site, 0, count), batch="one-domain")
-        await door.completed("one-domain", count, seconds=90)
+        await door.completed("one-domain", count, seconds=60 + count * delay * 1.5)
         sent = gaps_of(await door.starts(host))
         log = site.log
+    short = short_gaps(log, {host: delay})
+    print(
+        f"{len(sent)} gaps, shortest sent {min(sent):.6f} s; {len(short)} of {len(log)} short in the site's log: {short}"
+    )
     assert len(sent) == count, "robots.txt and every page, one request each"
     assert min(sent) >= delay - ROUNDING
-    assert len(short_gaps(log, {host: delay})) <= max(1, len(log) // 1000)
+    assert len(short) <= max(1, len(log) // 1000)
     assert log.rate(host) >= 0.8 / delay
 
 

@@ -115,6 +115,15 @@ WRONG = """
      WHERE d.ready_at = 'infinity' AND d.in_flight = 0 AND d.robots_unread = 0
        AND EXISTS (SELECT FROM due_tasks q WHERE q.domain_id = d.domain_id)
     UNION ALL
+    SELECT 'stands elsewhere in the queue of domains: ' || d.name FROM domains d
+     WHERE d.place IS DISTINCT FROM place_of(d.is_active, d.in_flight, d.limit_now, d.ready_at)
+        OR (d.place IS NULL AND EXISTS (SELECT FROM ready_domains q WHERE q.domain_id = d.domain_id))
+        OR (d.place IS NOT NULL AND NOT EXISTS (SELECT FROM ready_domains q WHERE q.domain_id = d.domain_id AND q.place = d.place))
+    UNION ALL
+    SELECT 'twice in the queue of domains: ' || domain_id FROM ready_domains GROUP BY domain_id HAVING count(*) > 1
+    UNION ALL
+    SELECT 'has groups, does not say so: ' || g.domain_id FROM domain_groups g JOIN domains d USING (domain_id) WHERE NOT d.grouped
+    UNION ALL
     SELECT 'fetching without a permit: ' || t.task_id FROM crawl_tasks t
      WHERE t.status IN ('queued', 'crawling')
        AND NOT EXISTS (SELECT FROM permits p WHERE p.task_id = t.task_id AND p.attempt = t.attempt)

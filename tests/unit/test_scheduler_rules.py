@@ -16,6 +16,7 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, Rejec
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit.clock import to_stamp
 from limpet.scheduler.capacity import SILENT_AFTER, Capacity
+from limpet.scheduler.grant import Habit
 from limpet.scheduler.history import attempts_of
 from limpet.scheduler.politeness import share, slot_tolerance
 from limpet.scheduler.sampling import Sampler
@@ -130,3 +131,14 @@ def test_a_quiet_day_is_followed_whole_and_a_rate_of_zero_follows_nothing() -> N
 )
 def test_a_round_is_shared_evenly(rooms: dict[int, int], most: int, shares: dict[int, int]) -> None:
     assert share(rooms, most) == shares
+
+
+def test_a_round_locks_as_many_domains_as_the_last_ones_needed() -> None:
+    habit = Habit()
+    habit.learn(granted=7, domains=7, with_more=0)
+    assert habit.turn == 1, "one task each"
+    for turn in (2, 4, 8, 16, 16):
+        habit.learn(granted=10 * habit.turn, domains=10, with_more=10)
+        assert habit.turn == turn, "they have more than they were asked for"
+    habit.learn(granted=0, domains=3, with_more=0)
+    assert habit.turn == 1

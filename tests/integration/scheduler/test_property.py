@@ -43,10 +43,23 @@ EXAMPLES, STEPS = 12, 30
 HOST, LIMIT, PER_GROUP = "shop.test", 6, 2
 TABLES = (
     "crawl_tasks, due_tasks, waiting_tasks, permits, parse_leases, parent_ends, attempts, audit, link_parts, domain_groups,"
-    " robots, batches, domains, webhook_deliveries, idempotency_keys, domain_changes"
+    " robots, batches, domains, ready_domains, webhook_deliveries, idempotency_keys, domain_changes"
 )
-NUMBERS = st.integers(0, 11)
+NUMBERS = st.integers(0, 17)
 ACTIONS = ("pause", "resume", "cancel", "restart", "restart-parsing")
+CHILDREN = st.integers(12, 17)
+# A child waits for as long as an ancestor is paused; everything else that has not come to rest is stuck.
+STUCK = """
+    WITH RECURSIVE held AS (
+        SELECT task_id FROM crawl_tasks WHERE status = 'paused'
+         UNION SELECT child.task_id FROM crawl_tasks AS child JOIN held ON child.parent_task_id = held.task_id
+         WHERE child.awaits_parent
+    )
+    SELECT task_id, status FROM crawl_tasks WHERE resting IS NULL AND task_id NOT IN (SELECT task_id FROM held)
+"""
+AHEAD_OF_THEIR_PARENTS = """
+    SELECT count(*) FROM permits JOIN crawl_tasks USING (task_id) WHERE awaits_parent
+"""
 FACTS = ("page", "page", "parsed", "parsed", "failed", "gone", "blocked", "garbage", "late", "moved", "unparsed")
 
 
@@ -112,7 +125,7 @@ class Lifecycle(RuleBasedStateMachine):
         return answer
 
     @rule(
-        numbers=st.lists(NUMBERS, min_size=1, max_size=6),
+        numbers=st.lists(st.integers(0, 11), min_size=1, max_size=6),
         group=st.sampled_from([None, None, "north", "south"]),
         priority=st.integers(1, 10),
         later=st.booleans(),
@@ -129,6 +142,16 @@ class Lifecycle(RuleBasedStateMachine):
         ]  # fmt: skip
         body = {"tasks": tasks, "batch": "all" if batch else None}
         assert self.ask("POST", "/api/admin/tasks/bulk", body).status_code == 200
+
+    @rule(number=CHILDREN, parent=st.integers(0, 100), release=st.booleans(), batch=st.booleans())
+    def submit_child(self, *, number: int, parent: int, release: bool, batch: bool) -> None:
+        known = self.run(self.pool.fetchval("SELECT count(*) FROM crawl_tasks"))
+        body = {
+            "url": f"http://{HOST}/p/{number}", "parent_task_id": 1 + parent % max(known, 1), "is_recurring": self.recurring, "max_retries": 1,
+            "on_parent_failure": "release" if release else "cancel", "batch": "all" if batch else None,
+        }  # fmt: skip
+        answer = self.ask("POST", "/api/admin/tasks", body)
+        assert answer.status_code in (200, 201, 422), answer.text
 
     @rule(window=st.sampled_from([1, 3, 100]))
     def dispatch(self, *, window: int) -> None:
@@ -186,6 +209,7 @@ class Lifecycle(RuleBasedStateMachine):
     def everything_adds_up(self) -> None:
         if hasattr(self, "permits"):
             self.run(check_all_is_right(self.pool))
+            assert self.run(self.pool.fetchval(AHEAD_OF_THEIR_PARENTS)) == 0
             for event, source, target in self.run(self.pool.fetch("SELECT DISTINCT event, source, target FROM audit")):
                 assert event == "submitted" or allowed(event, Status(source), Status(target)), (event, source, target)
 
@@ -210,7 +234,7 @@ class Lifecycle(RuleBasedStateMachine):
             )
             pages = [PageFetched(task_id=row["task_id"], attempt=row["attempt"], url=row["url"]) for row in waiting]
             self.run(settle.settle([PageParsed(page=page) for page in pages]))
-            open_tasks = self.run(self.pool.fetch("SELECT task_id, status FROM crawl_tasks WHERE resting IS NULL"))
+            open_tasks = self.run(self.pool.fetch(STUCK))
             if not open_tasks:
                 break
         self.run(check_all_is_right(self.pool))

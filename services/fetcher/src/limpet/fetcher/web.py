@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import aiohttp
 from yarl import URL
@@ -95,28 +96,33 @@ class Web:
         if via is not None and target.scheme == "http":
             # A plain request is sent to the proxy itself; a tunnel is asked for with headers of its own.
             headers |= via.credentials
-        async with session.get(
+        response = await session.get(
             target,
             allow_redirects=False,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, ceil_threshold=_NEVER_ROUND),
             proxy=via.url if via is not None else None,
             proxy_headers=via.credentials if via is not None else None,
-        ) as response:
+        )
+        try:
             if via is not None and response.status == 407:
                 return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
             body = await (self._read_start(response, cut_at) if cut_at else self._read(response))
-            if body is None:
-                return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
-            content_type, charset = media_type(response.headers.get("Content-Type", ""))
-            return Page(
-                status=response.status,
-                body=body,
-                content_type=content_type,
-                charset=charset,
-                location=response.headers.get("Location", ""),
-                retry_after=response.headers.get("Retry-After", ""),
-            )
+        finally:
+            # One that was read to its end has let go of its connection already.
+            if not response.closed:
+                response.release()
+        if body is None:
+            return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
+        content_type, charset = media_type(response.headers.get("Content-Type", ""))
+        return Page(
+            status=response.status,
+            body=body,
+            content_type=content_type,
+            charset=charset,
+            location=response.headers.get("Location", ""),
+            retry_after=response.headers.get("Retry-After", ""),
+        )
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
         """The decoded body, or None when it is too large: then the connection is closed, not read to its end."""
@@ -143,6 +149,8 @@ class Web:
         return body[:size]
 
 
+# Sites say the same again and again.
+@lru_cache(maxsize=256)
 def media_type(header: str) -> tuple[str, str]:
     """Type and charset. What is not plain ASCII is nothing: it must fit into every store."""
     if not header.isascii() or not header.isprintable():

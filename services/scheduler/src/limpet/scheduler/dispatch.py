@@ -17,7 +17,7 @@ from limpet.kit.clock import to_stamp
 from limpet.kit.errors import Retryable
 from limpet.kit.pg import LOST, Pool
 from limpet.scheduler.capacity import Capacity
-from limpet.scheduler.grant import Terms, grant
+from limpet.scheduler.grant import Habit, Terms, grant
 from limpet.scheduler.metrics import DISPATCH_SECONDS, ORDERS_SENT
 from limpet.scheduler.robots import RobotsBook
 from limpet.scheduler.sampling import Sampler
@@ -50,6 +50,7 @@ class Dispatch:
     capacity: Capacity
     sampler: Sampler
     _book: RobotsBook = field(default_factory=RobotsBook)
+    _habit: Habit = field(default_factory=Habit)
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -84,7 +85,7 @@ class Dispatch:
         started = time.monotonic()
         async with self.pool.acquire() as conn, conn.transaction():
             window = self.capacity.window(time.monotonic())
-            permits = await grant(conn, self.terms, window=window, book=self._book)
+            permits = await grant(conn, self.terms, window=window, book=self._book, habit=self._habit)
         if permits:
             DISPATCH_SECONDS.observe(time.monotonic() - started)
             task = asyncio.create_task(self._announce(permits))

@@ -15,13 +15,14 @@ from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.politeness import TURN, Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
 from limpet.scheduler.store.groups import close_groups, serve_groups
-from limpet.scheduler.store.paces import lock_ready, save_paces
+from limpet.scheduler.store.paces import lock_ready, save_served
 from limpet.scheduler.store.permits import Candidate, Permit, count_permits, grant_permits, lock_candidates
-from limpet.scheduler.store.queues import Due, pick_due
+from limpet.scheduler.store.queues import Due, Picked, pick_due
 from limpet.scheduler.store.tasks import change_tasks, lock_tasks
 
 # A task that somebody holds at this moment is looked at again then.
 SOON = timedelta(milliseconds=100)
+NONE = Picked([], [], set())
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,17 @@ class Terms:
 
 
 @dataclass
+class Habit:
+    """How many tasks a domain gave lately: so many domains are locked at once as that makes likely to be needed."""
+
+    turn: int = TURN
+
+    def learn(self, *, granted: int, domains: int, with_more: int) -> None:
+        given = max(1, granted // domains)
+        self.turn = min(TURN, 2 * given if 2 * with_more > domains else given)
+
+
+@dataclass
 class Round:
     """What is decided about the due tasks of one round."""
 
@@ -47,53 +59,59 @@ class Round:
     later: dict[int, datetime | None] = field(default_factory=dict)
 
 
-async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook) -> list[Permit]:
+async def grant(conn: Conn, terms: Terms, *, window: int, book: RobotsBook, habit: Habit | None = None) -> list[Permit]:
     """Take due tasks of ready domains. Two schedulers never grant the same slot. Call inside a transaction."""
     free = window - await count_permits(conn)
     permits: list[Permit] = []
-    looked_at, turn = 0, TURN
+    looked_at, habit = 0, habit or Habit()
     while free > 0 and looked_at < terms.domains:
-        # No more domains are locked than the permits may need: a domain costs as much as several tasks.
-        wanted = min(terms.domains - looked_at, -(-free // turn))
-        found, domains = await _serve(conn, terms, free=free, domains=wanted, book=book)
+        # No more domains are locked than the permits may need: a domain costs as much as a task.
+        wanted = min(terms.domains - looked_at, -(-free // habit.turn))
+        found, domains, with_more = await _serve(conn, terms, free=free, domains=wanted, book=book)
         permits += found
+        if domains:
+            habit.learn(granted=len(found), domains=domains, with_more=with_more)
         if domains < wanted:
             break
         free, looked_at = free - len(found), looked_at + domains
-        turn = max(1, len(found) // domains)
     return permits
 
 
-async def _serve(conn: Conn, terms: Terms, *, free: int, domains: int, book: RobotsBook) -> tuple[list[Permit], int]:
-    """The permits of the domains that wait longest, and how many domains there were."""
+async def _serve(
+    conn: Conn, terms: Terms, *, free: int, domains: int, book: RobotsBook
+) -> tuple[list[Permit], int, int]:
+    """The permits of the domains that wait longest, how many domains there were, and how many of them have more."""
     locked, now = await lock_ready(conn, lead=terms.lead, limit=domains)
     if now is None:
-        return [], 0
+        return [], 0, 0
     paces = {pace.domain_id: pace for pace in locked}
     rooms = share({pace.domain_id: some for pace in locked if (some := _room(pace, now, terms))}, free)
-    picked, empty = await pick_due(conn, rooms) if rooms else ([], [])
-    candidates = await lock_candidates(conn, [due.task_id for due in picked]) if picked else {}
+    picked = await pick_due(conn, rooms, grouped=[paces[domain_id].grouped for domain_id in rooms]) if rooms else NONE
+    candidates = await lock_candidates(conn, [due.task_id for due in picked.tasks]) if picked.tasks else {}
     await book.open(conn, [paces[domain_id] for domain_id in rooms])
-    decided = _decide(picked, candidates, paces=paces, book=book, now=now, most=free)
+    decided = _decide(picked.tasks, candidates, paces=paces, book=book, now=now, most=free)
     permits, served, leases = _order(decided, paces, terms=terms, now=now)
     if permits:
         await grant_permits(conn, served, slots=[permit.slot_at for permit in permits], leases=leases)
         await serve_groups(conn, [due for due, _ in served])
-    await close_groups(conn, empty)
-    for domain_id, group in empty:
+    await close_groups(conn, picked.empty)
+    for domain_id, group in picked.empty:
         if group:
             # Other groups may have something, which were not looked at.
             decided.later.setdefault(domain_id, now)
     for domain_id in rooms:
         pace = paces[domain_id]
-        if domain_id in decided.served:
+        if domain_id not in decided.served:
+            pace.ready_at = decided.later.get(domain_id)
+        elif domain_id in picked.more or domain_id in decided.later or pace.grouped:
             pace.ready_at = pace.first_slot(now)
         else:
-            pace.ready_at = decided.later.get(domain_id)
+            # Nothing is left: whoever brings something wakes it.
+            pace.ready_at = None
+    await save_served(conn, locked)
     await ask_for_robots(conn, [(paces[domain_id], scheme) for domain_id, scheme in decided.unread])
-    await save_paces(conn, locked)
     await _cancel(conn, decided.forbidden)
-    return permits, len(locked)
+    return permits, len(locked), len(picked.more)
 
 
 def _room(pace: Pace, now: datetime, terms: Terms) -> int:

@@ -56,7 +56,12 @@ class Pace:
     bearable: float
     shrunk_at: datetime | None
     limit_now: int
-    # What the orders of its tasks say; read only where orders are made.
+    # Where it stood in the queue of domains when it was read, and where its row is stored: nobody moves it while it is locked.
+    stood: datetime | None = None
+    row: tuple[int, int] | None = None
+    # Read only where orders are made: its row in the queue of domains, whether it has groups, what its orders say.
+    queue_row: tuple[int, int] | None = None
+    grouped: bool = True
     parser_name: str = ""
     proxy_policy: str = ""
     min_body_bytes: int = 0
@@ -77,6 +82,11 @@ class Pace:
     def patience(self, without_delay: float) -> timedelta:
         """How long after its slot an order may still be started; without a delay nobody is hurt by a later start."""
         return timedelta(seconds=self.tolerance if self.delay > 0 else without_delay)
+
+    @property
+    def place(self) -> datetime | None:
+        """Where it belongs in the queue of domains: nowhere while it is switched off or full."""
+        return self.ready_at if self.is_active and self.in_flight < self.limit_now else None
 
     def hold(self, until: datetime, reason: str) -> None:
         """Nothing starts before; a longer hold that is there already stays."""

@@ -87,7 +87,6 @@ class Settle:
             raise Permanent(f"nobody settles {delivery.subject}")
         if error := await self._messages.add(delivery.records(kind)):
             raise error
-        self.freed()
 
     async def _settle_many(self, messages: Sequence[Sequence[Message]]) -> Sequence[Exception | None]:
         """A page that was fetched and parsed meanwhile moves on in one step. One bad message costs only itself."""
@@ -150,6 +149,9 @@ class Settle:
             admitted = await self.discover.add(conn, found)
             await conclude(conn, changed)
         self.discover.remember(admitted)
+        if released or found:
+            # Only these make room or bring work: a round for nothing costs as much as settling a few pages.
+            self.freed()
         changes, all_heard = Counter(map(type, taken)), Counter(type(fact) for _, fact in heard)
         for kind, count in all_heard.items():
             FACTS_SETTLED.labels(kind.DESCRIPTOR.name, "changed").inc(changes[kind])

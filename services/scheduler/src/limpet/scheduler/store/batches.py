@@ -98,6 +98,8 @@ async def close_batches(conn: Conn, ended: Mapping[int, int]) -> list[Record]:
     """Count ended tasks down; returns the batches that have none left."""
     if not ended:
         return []
-    await lock_batches(conn, sorted(ended))
+    if len(ended) > 1:
+        # One alone needs no order.
+        await lock_batches(conn, sorted(ended))
     rows = await conn.fetch(CLOSE_BATCHES, list(ended), list(ended.values()))
     return [row for row in rows if row["ended_at"] is not None]

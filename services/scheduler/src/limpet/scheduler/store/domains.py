@@ -135,7 +135,7 @@ async def lock_domain_ids(conn: Conn, ids: Sequence[int]) -> dict[int, str]:
 
 WAKE_DOMAINS: Final = """
     UPDATE domains SET ready_at = least(ready_at, greatest(next_slot_at, held_until, now()))
-     WHERE domain_id = ANY($1::bigint[])
+     WHERE domain_id = ANY($1::bigint[]) AND ready_at > greatest(next_slot_at, held_until, now())
 """
 
 

@@ -22,6 +22,9 @@ class Group:
 
 
 OPEN_GROUPS: Final = """
+    WITH grouped AS (
+        UPDATE domains SET grouped = true WHERE domain_id = ANY($1::bigint[]) AND NOT grouped
+    )
     INSERT INTO domain_groups AS g (domain_id, group_key, limit_now, head_priority)
     SELECT n.domain_id, n.group_key, d.max_per_group, n.priority
       FROM unnest($1::bigint[], $2::text[], $3::smallint[]) AS n(domain_id, group_key, priority) JOIN domains d USING (domain_id)

@@ -22,18 +22,20 @@ class Due(NamedTuple):
 
 
 # From each domain the first tasks of no group, and of its groups that have something due and are not full. Each of these is
-# one short walk along the index, whatever is queued behind it or in groups that are full.
+# one short walk along the index, whatever is queued behind it or in groups that are full. One more than there is room for tells
+# whether there are others.
 PICK_DUE: Final = """
     WITH room AS (
-        SELECT * FROM unnest($1::bigint[], $2::int[]) AS r(domain_id, room)
+        SELECT * FROM unnest($1::bigint[], $2::int[], $4::boolean[]) AS r(domain_id, room, grouped)
     ), lane AS (
-        SELECT domain_id, '' AS group_key, room, room AS free FROM room
+        SELECT domain_id, '' AS group_key, room, room + 1 AS free FROM room
          UNION ALL
         SELECT room.domain_id, g.group_key, room.room, least(room.room, g.limit_now - g.in_flight)
           FROM room CROSS JOIN LATERAL (
                SELECT group_key, limit_now, in_flight FROM domain_groups
                 WHERE domain_id = room.domain_id AND has_due AND in_flight < limit_now
                 ORDER BY head_priority, served_at LIMIT $3) AS g
+         WHERE room.grouped
     ), first AS (
         SELECT lane.domain_id, lane.group_key, d.priority, d.due_at, d.task_id, d.row, lane.room,
                row_number() OVER (PARTITION BY lane.domain_id ORDER BY d.priority, d.due_at, d.task_id) AS turn
@@ -42,18 +44,29 @@ PICK_DUE: Final = """
                 WHERE domain_id = lane.domain_id AND group_key = lane.group_key
                 ORDER BY priority, due_at, task_id LIMIT lane.free) AS d ON true
     )
-    SELECT domain_id, group_key, priority, due_at, task_id, row FROM first
-     WHERE task_id IS NULL OR turn <= room ORDER BY turn, priority
+    SELECT domain_id, group_key, priority, due_at, task_id, row, turn > room AS is_beyond FROM first
+     WHERE task_id IS NULL OR turn <= room + 1 ORDER BY turn, priority
 """
 # Groups looked at in one domain in one round; those with the most urgent tasks come first, then those served least lately.
 _LANES = 64
 
 
-async def pick_due(conn: Conn, room: dict[int, int]) -> tuple[list[Due], list[tuple[int, str]]]:
-    """The tasks to serve next, the first of every domain first, and the lanes that turned out to be empty."""
-    rows = await conn.fetch(PICK_DUE, list(room), list(room.values()), _LANES)
-    picked = [Due(*row) for row in rows if row[4] is not None]
-    return picked, [(row[0], row[1]) for row in rows if row[4] is None]
+class Picked(NamedTuple):
+    """The tasks to serve next, the first of every domain first; lanes that turned out to be empty; domains that have more."""
+
+    tasks: list[Due]
+    empty: list[tuple[int, str]]
+    more: set[int]
+
+
+async def pick_due(conn: Conn, room: dict[int, int], *, grouped: Sequence[bool]) -> Picked:
+    """Up to so many of each domain. Where no task ever had a group, none is looked for."""
+    rows = await conn.fetch(PICK_DUE, list(room), list(room.values()), _LANES, list(grouped))
+    return Picked(
+        [Due(*row[:6]) for row in rows if row[4] is not None and not row[6]],
+        [(row[0], row[1]) for row in rows if row[4] is None],
+        {row[0] for row in rows if row[4] is not None and row[6]},
+    )
 
 
 ADD_DUE: Final = """

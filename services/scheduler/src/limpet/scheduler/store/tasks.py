@@ -9,7 +9,7 @@ from typing import Any, Final
 from limpet.kit.pg import Conn, Record
 from limpet.scheduler.lifecycle import TERMINAL, Status
 from limpet.scheduler.outcome import TaskRow
-from limpet.scheduler.store.columns import sparse
+from limpet.scheduler.store.columns import sparse, sparse_counts
 from limpet.scheduler.store.queues import Due, unqueue
 
 LOCK_TASKS: Final = """
@@ -57,12 +57,13 @@ CHANGE_TASKS: Final = """
                resting = CASE WHEN c.target IN ('completed', 'failed', 'cancelled', 'paused') THEN c.target END,
                -- Whoever is resumed keeps the time that was set for it.
                scheduled_at = CASE WHEN c.event = 'resumed' AND c.target = 'pending' THEN greatest(t.scheduled_at, now())
-                    WHEN c.target = 'pending' THEN now() + make_interval(secs => c.wait) ELSE t.scheduled_at END,
+                    WHEN c.target = 'pending' THEN now() + make_interval(secs => coalesce(c.wait, 0)) ELSE t.scheduled_at END,
                completed_at = CASE WHEN c.target IN ('completed', 'failed', 'cancelled') THEN now() END,
                next_crawl_at = CASE WHEN t.is_recurring AND c.target IN ('completed', 'failed')
                     THEN now() + CASE c.target WHEN 'failed' THEN 2 ELSE 1 END * coalesce(t.crawl_frequency,
                          (SELECT default_crawl_frequency FROM domains d WHERE d.domain_id = t.domain_id)) END,
-               fetch_errors = c.fetch_errors, blocks = c.blocks, parse_errors = c.parse_errors, redirects = c.redirects,
+               fetch_errors = coalesce(c.fetch_errors, 0), blocks = coalesce(c.blocks, 0),
+               parse_errors = coalesce(c.parse_errors, 0), redirects = coalesce(c.redirects, 0),
                -- What a person does is no news from the site.
                error_message = CASE WHEN c.event IN ('paused', 'resumed', 'cancelled') THEN t.error_message ELSE c.error END,
                note = CASE WHEN c.event IN ('paused', 'resumed') THEN t.note ELSE c.note END,
@@ -115,11 +116,11 @@ async def change_tasks(
         [source.value for source, _ in changes],
         [task.attempt for task in rows],
         [task.status.value for task in rows],
-        [task.wait for task in rows],
-        [task.fetch_errors for task in rows],
-        [task.blocks for task in rows],
-        [task.parse_errors for task in rows],
-        [task.redirects for task in rows],
+        sparse_counts([task.wait for task in rows]),
+        sparse_counts([task.fetch_errors for task in rows]),
+        sparse_counts([task.blocks for task in rows]),
+        sparse_counts([task.parse_errors for task in rows]),
+        sparse_counts([task.redirects for task in rows]),
         sparse([task.error for task in rows]),
         sparse([task.moved_to for task in rows]),
         sparse([task.page.SerializeToString() if task.page is not None else None for task in rows]),

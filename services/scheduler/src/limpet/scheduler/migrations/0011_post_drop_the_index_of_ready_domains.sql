@@ -1,0 +1,2 @@
+-- With it go the last columns that change with every order and are part of an index.
+DROP INDEX domains_servable;
