@@ -30,6 +30,8 @@ class Use:
     lease_id: int
     outcome: Outcome
     response_ms: int
+    error: str = ""
+    byte_count: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
