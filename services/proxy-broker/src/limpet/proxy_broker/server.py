@@ -34,6 +34,7 @@ NAME: Final = pb.DESCRIPTOR.services_by_name["ProxyService"].full_name
 MAX_BATCH: Final = 1000
 MAX_SECONDS: Final = 10.0  # for callers that set no deadline
 MAX_DOMAIN: Final = 255
+MAX_BYTES: Final = 1 << 40  # of one answer
 
 _OUTCOMES: Final[dict[int, Outcome]] = {
     pb.OUTCOME_SUCCESS: "success",
@@ -135,7 +136,15 @@ def _to_use(used: pb.Used, at: str) -> Use:
         raise BadRequest(f"{at}.outcome: not known")
     if used.response_ms < 0:
         raise BadRequest(f"{at}.response_ms: must not be negative")
-    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=used.response_ms)
+    if not 0 <= used.byte_count <= MAX_BYTES:
+        raise BadRequest(f"{at}.byte_count: must be from 0 to {MAX_BYTES}")
+    return Use(
+        lease_id=used.lease_id,
+        outcome=outcome,
+        response_ms=used.response_ms,
+        error=used.error,
+        byte_count=used.byte_count,
+    )
 
 
 def _to_grant(answer: Grant | Refusal) -> pb.Grant:
