@@ -1,4 +1,4 @@
-"""The broker's pure rules: who is to blame, who gets what, why nothing."""
+"""The broker's pure rules: who gets what, why nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography.fernet import Fernet
 
-from limpet.proxy_broker.blame import OF_PAIR, OF_PROXY, Health, Outcome, Threshold, Use, Verdict, judge
 from limpet.proxy_broker.errors import SecretUnreadable
 from limpet.proxy_broker.refusal import Patience, Survey, Wait, refuse
 from limpet.proxy_broker.strategy import Candidate, choose
@@ -17,16 +16,6 @@ from limpet.proxy_broker.vault import Vault
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MONTH = datetime(2026, 2, 1, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=9)
-TEN = Threshold(failures=10, cooldown=timedelta(minutes=60))
-
-
-def after(health: Health, *outcomes: Outcome, blame: dict[Outcome, Verdict] = OF_PROXY, now: datetime = NOW) -> Health:
-    uses = [Use(lease_id=n, outcome=outcome, response_ms=100) for n, outcome in enumerate(outcomes)]
-    return judge(health, uses, blame=blame, now=now, threshold=TEN)
-
-
-def times(count: int, outcome: Outcome) -> list[Outcome]:
-    return [outcome] * count
 
 
 def candidate(proxy_id: int, *, group: int = 0, priority: int = 5, room: int = 1) -> Candidate:
@@ -47,64 +36,6 @@ def candidate(proxy_id: int, *, group: int = 0, priority: int = 5, room: int = 1
 def ids(groups: list[int], pool: list[Candidate], *, loyal: frozenset[int] = frozenset()) -> list[int | None]:
     chosen = choose(groups, pool, given=Counter(), loyal=loyal)
     return [None if one is None else one.proxy_id for one in chosen]
-
-
-def test_the_tenth_failure_in_a_row_cools_and_the_ninth_does_not() -> None:
-    nine = after(Health(), *times(9, "proxy_failed"))
-    assert nine.cooling_until is None
-    assert after(nine, "proxy_failed").cooling_until == NOW + timedelta(minutes=60)
-
-
-def test_a_success_ends_the_row_but_not_the_totals() -> None:
-    health = after(Health(), *times(9, "proxy_failed"), "success", *times(9, "proxy_failed"))
-    assert health.cooling_until is None
-    assert (health.success_count, health.failure_count, health.consecutive_failures) == (1, 18, 9)
-
-
-def test_late_failures_do_not_lengthen_a_cooldown() -> None:
-    cooling = after(Health(), *times(10, "proxy_failed"))
-    later = after(cooling, *times(5, "proxy_failed"), now=NOW + timedelta(minutes=1))
-    assert (later.cooling_until, later.relapses) == (cooling.cooling_until, 1)
-
-
-def test_each_relapse_doubles_the_cooldown_up_to_a_day() -> None:
-    health, now, lengths = Health(), NOW, []
-    for _ in range(7):
-        health = after(health, *times(10, "proxy_failed"), now=now)
-        assert health.cooling_until is not None
-        lengths.append(health.cooling_until - now)
-        now = health.cooling_until
-    assert lengths == [timedelta(hours=hours) for hours in (1, 2, 4, 8, 16, 24, 24)]
-
-
-def test_a_relapse_long_ago_is_forgiven() -> None:
-    once = after(Health(), *times(10, "proxy_failed"))
-    again = after(once, "success", *times(10, "proxy_failed"), now=NOW + timedelta(days=3))
-    assert again.cooling_until == NOW + timedelta(days=3, hours=1)
-
-
-def test_a_block_blames_the_pair_and_not_the_proxy() -> None:
-    proxy = after(Health(), *times(20, "blocked"))
-    assert (proxy.cooling_until, proxy.consecutive_failures, proxy.block_count) == (None, 0, 20)
-    pair = after(Health(), *times(20, "blocked"), blame=OF_PAIR)
-    assert pair.cooling_until is not None
-    assert pair.block_count == 20
-
-
-def test_a_failing_site_and_an_unused_lease_blame_nobody() -> None:
-    sick = after(Health(), *times(3, "proxy_failed"))
-    assert after(sick, "unused") == sick
-    assert after(sick, "site_failed").consecutive_failures == 0
-    assert after(sick, "site_failed", blame=OF_PAIR) == sick
-
-
-def test_the_average_moves_slowly_and_ignores_what_was_not_measured() -> None:
-    first = after(Health(), "success")
-    assert first.avg_response_ms == 100
-    slow = judge(first, [Use(lease_id=1, outcome="success", response_ms=600)], blame=OF_PROXY, now=NOW, threshold=TEN)
-    assert slow.avg_response_ms == pytest.approx(200)
-    silent = judge(slow, [Use(lease_id=2, outcome="success", response_ms=0)], blame=OF_PROXY, now=NOW, threshold=TEN)
-    assert silent.avg_response_ms == slow.avg_response_ms
 
 
 def test_least_recently_used_comes_first_and_goes_to_the_back() -> None:

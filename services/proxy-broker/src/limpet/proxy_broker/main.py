@@ -19,10 +19,13 @@ from limpet.proxy_broker.api import make_api
 from limpet.proxy_broker.blame import Threshold
 from limpet.proxy_broker.expire import Expire
 from limpet.proxy_broker.lease import Lease
+from limpet.proxy_broker.probe import Probe
 from limpet.proxy_broker.refusal import Patience
 from limpet.proxy_broker.report import Report
 from limpet.proxy_broker.settings import Settings
+from limpet.proxy_broker.tier import TierRule
 from limpet.proxy_broker.vault import Vault
+from limpet.proxy_broker.wave import WaveRule
 
 SERVICE = "proxy-broker"
 
@@ -44,7 +47,20 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         pulse = Pulse(bus, service=SERVICE, worker_id=settings.worker_id)
         calls = server.Server(
             lease=Lease(pool=pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
-            report=Report(pool=pool, announce=announce, proxy=proxy, pair=pair),
+            report=Report(
+                pool=pool,
+                announce=announce,
+                proxy=proxy,
+                pair=pair,
+                block_cooldown=settings.block_cooldown,
+                waves=WaveRule(
+                    proxies=settings.wave_proxies,
+                    window=settings.wave_window,
+                    hold=settings.domain_hold,
+                    hold_max=longest,
+                ),
+                tiers=TierRule(probe_after=settings.tier_probe_after),
+            ),
             pulse=pulse,
             ttl=settings.lease_ttl,
             ttl_max=settings.lease_ttl_max,
@@ -55,7 +71,16 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             database=watch_pool(pool, readiness),
             beat=pulse.run(),
             announce=announce.run(),
-            expire=Expire(pool=pool, announce=announce, every=settings.expire_every).run(),
+            expire=Expire(pool=pool, every=settings.expire_every).run(),
+            probe=Probe(
+                pool=pool,
+                vault=vault,
+                announce=announce,
+                threshold=proxy,
+                target=settings.probe_target,
+                timeout=settings.probe_timeout,
+                every=settings.expire_every,
+            ).run(),
             rest=serve_rest(api, host=settings.http_host, port=settings.http_port),
             rpc=serve_rpc(
                 lambda grpc_server: add_ProxyServiceServicer_to_server(calls, grpc_server),

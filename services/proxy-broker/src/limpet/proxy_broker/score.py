@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import accumulate
 from random import Random
 from typing import Final
 
-# What is assumed of a proxy that nobody has used lately.
-NEUTRAL_SUCCESS: Final = 0.8
-NEUTRAL_BLOCK: Final = 0.05
-HALF_LIFE: Final = timedelta(hours=6)
+from limpet.proxy_broker.shares import BLOCK_PRIOR, SUCCESS_PRIOR, faded
+
 # The worst still gets a lease now and then: otherwise nobody would learn that it is well again.
 LEAST: Final = 0.01
 SLOW_MS: Final = 2000.0
@@ -36,22 +34,19 @@ class Record:
     cost_per_gb: float | None
 
 
-def fade(share: float | None, *, since: datetime | None, now: datetime, neutral: float) -> float:
-    """An old share says less: it moves towards what is assumed of a stranger."""
-    if share is None or since is None:
-        return neutral
-    age = max((now - since) / HALF_LIFE, 0.0)
-    return float(neutral + (share - neutral) * 0.5**age)
-
-
 def score(record: Record, *, now: datetime) -> float:
     """From 0.01 to 1. Successes and blocks decide; slowness and price at most halve it each."""
-    success = fade(record.success_share, since=record.shared_at, now=now, neutral=NEUTRAL_SUCCESS)
-    block = fade(record.block_share, since=record.shared_at, now=now, neutral=NEUTRAL_BLOCK)
+    age = 0.0 if record.shared_at is None else (now - record.shared_at).total_seconds()
+    success = _share(record.success_share, prior=SUCCESS_PRIOR, age=age)
+    block = _share(record.block_share, prior=BLOCK_PRIOR, age=age)
     speed = 0.5 + 0.5 / (1 + (record.avg_response_ms or 0.0) / SLOW_MS)
     price = (record.monthly_cost or 0.0) / DEAR_MONTH + (record.cost_per_gb or 0.0) / DEAR_GB
     thrift = 0.5 + 0.5 / (1 + price)
     return min(max(success * success * (1 - block) * speed * thrift, LEAST), 1.0)
+
+
+def _share(share: float | None, *, prior: float, age: float) -> float:
+    return prior if share is None else faded(share, prior=prior, seconds=age)
 
 
 def draw(records: Sequence[Record], *, count: int, now: datetime, chance: Random) -> list[int]:

@@ -36,7 +36,7 @@ MAX_SECONDS: Final = 10.0  # for callers that set no deadline
 MAX_DOMAIN: Final = 255
 MAX_SESSION: Final = 255
 MAX_HOLDER: Final = 255
-MAX_ERROR: Final = 500  # what is longer is cut
+MAX_BYTES: Final = 1 << 40  # of one answer
 
 _OUTCOMES: Final[dict[int, Outcome]] = {
     pb.OUTCOME_SUCCESS: "success",
@@ -142,11 +142,9 @@ def _to_use(used: pb.Used, at: str) -> Use:
     response_ms, byte_count, error = used.response_ms, used.byte_count, used.error
     if response_ms < 0:
         raise BadRequest(f"{at}.response_ms: must not be negative")
-    if byte_count < 0:
-        raise BadRequest(f"{at}.byte_count: must not be negative")
-    # No text of PostgreSQL's may hold a NUL; a message with one is still worth keeping.
-    text = error[:MAX_ERROR].replace("\0", "") if error else ""
-    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=response_ms, error=text, byte_count=byte_count)
+    if not 0 <= byte_count <= MAX_BYTES:
+        raise BadRequest(f"{at}.byte_count: must be from 0 to {MAX_BYTES}")
+    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=response_ms, error=error, byte_count=byte_count)
 
 
 def _to_grant(answer: Grant | Refusal) -> pb.Grant:

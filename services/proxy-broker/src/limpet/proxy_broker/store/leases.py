@@ -105,29 +105,3 @@ async def probed(conn: Conn, *, pairs: Sequence[tuple[str, int]]) -> set[tuple[s
     """Which of these pairs, whose proxies are locked, have a probe out."""
     rows = await conn.fetch(PROBED, [domain for domain, _ in pairs], [proxy_id for _, proxy_id in pairs])
     return {(domain, proxy_id) for domain, proxy_id in rows}
-
-
-PROXIES_OF: Final = "SELECT DISTINCT proxy_id FROM leases WHERE lease_id = ANY($1::bigint[]) AND proxy_id IS NOT NULL"
-
-
-async def proxies_of(conn: Conn, *, lease_ids: Sequence[int]) -> list[int]:
-    return [row["proxy_id"] for row in await conn.fetch(PROXIES_OF, list(lease_ids))]
-
-
-CLOSE: Final = "DELETE FROM leases WHERE lease_id = ANY($1::bigint[]) RETURNING lease_id, proxy_id, domain"
-
-
-async def close(conn: Conn, *, lease_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Close leases of locked proxies. Those closed before are not among the (domain, proxy) returned."""
-    rows = await conn.fetch(CLOSE, list(lease_ids))
-    return {row["lease_id"]: (row["domain"], row["proxy_id"]) for row in rows}
-
-
-EXPIRED: Final = """
-    SELECT lease_id, proxy_id FROM leases WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT $1
-"""
-
-
-async def expired(conn: Conn, *, limit: int) -> dict[int, int]:
-    """Lease and proxy of holders that never came back."""
-    return {row["lease_id"]: row["proxy_id"] for row in await conn.fetch(EXPIRED, limit)}
