@@ -15,3 +15,6 @@ CREATE TRIGGER close_leases AFTER DELETE ON proxies FOR EACH ROW EXECUTE FUNCTIO
 CREATE INDEX leases_probes ON leases (domain, proxy_id) WHERE probe <> '';
 -- Whether a domain has a pool of its own is asked in every call, also for domains with many pairs and no pool.
 CREATE INDEX pairs_pool ON pairs (domain) WHERE assigned;
+-- Most pairs are well, and then a lease of a shared proxy need not know the pair.
+CREATE INDEX pairs_trouble ON pairs (domain, proxy_id)
+    WHERE operator_disabled OR cooling_until IS NOT NULL OR blocked_until IS NOT NULL OR consecutive_failures > 0;
