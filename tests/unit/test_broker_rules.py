@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.fernet import Fernet
 
 from limpet.proxy_broker.errors import SecretUnreadable
-from limpet.proxy_broker.refusal import Patience, Survey, refuse
+from limpet.proxy_broker.refusal import Patience, Survey, Wait, refuse
 from limpet.proxy_broker.strategy import Candidate, choose
 from limpet.proxy_broker.vault import Vault
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+MONTH = datetime(2026, 2, 1, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=9)
 
 
@@ -22,6 +24,7 @@ def candidate(proxy_id: int, *, group: int = 0, priority: int = 5, room: int = 1
         proxy_id=proxy_id,
         priority=priority,
         room=room,
+        probe="",
         protocol="http",
         host="h",
         port=1,
@@ -30,49 +33,63 @@ def candidate(proxy_id: int, *, group: int = 0, priority: int = 5, room: int = 1
     )
 
 
-def ids(chosen: list[Candidate | None]) -> list[int | None]:
+def ids(groups: list[int], pool: list[Candidate], *, loyal: frozenset[int] = frozenset()) -> list[int | None]:
+    chosen = choose(groups, pool, given=Counter(), loyal=loyal)
     return [None if one is None else one.proxy_id for one in chosen]
 
 
 def test_least_recently_used_comes_first_and_goes_to_the_back() -> None:
     pool = [candidate(n, room=2) for n in (1, 2, 3)]
-    assert ids(choose([0] * 7, pool)) == [1, 2, 3, 1, 2, 3, None]
+    assert ids([0] * 7, pool) == [1, 2, 3, 1, 2, 3, None]
 
 
 def test_a_better_priority_is_used_up_before_a_worse_one() -> None:
     pool = [candidate(1, priority=9), candidate(2, priority=1, room=2), candidate(3, priority=1)]
-    assert ids(choose([0] * 5, pool)) == [2, 3, 2, 1, None]
+    assert ids([0] * 5, pool) == [2, 3, 2, 1, None]
 
 
 def test_two_domains_in_one_call_share_the_room_of_a_proxy() -> None:
     pool = [candidate(proxy_id, group=group) for group in (0, 1) for proxy_id in (1, 2)]
-    assert ids(choose([0, 1, 0], pool)) == [1, 2, None]
+    assert ids([0, 1, 0], pool) == [1, 2, None]
 
 
-def survey(**found: object) -> Survey:
-    empty: dict[str, object] = {"members": 0, "fitting": 0, "enabled": 0, "ready": 0, "limited": 0}
-    values = {**empty, "group": 0, "now": NOW, "ready_at": None, "free": [], **found}
-    return Survey(**values)  # type: ignore[arg-type]
+def test_what_a_proxy_gave_in_an_earlier_round_leaves_less_room() -> None:
+    chosen = choose([0, 0], [candidate(1, room=2), candidate(2, room=2)], given=Counter({1: 2}))
+    assert [one and one.proxy_id for one in chosen] == [2, 2]
+
+
+def test_a_session_stays_with_its_first_proxy_and_two_sessions_take_two() -> None:
+    pool = [candidate(proxy_id, group=group, room=2) for group in (0, 1) for proxy_id in (1, 2)]
+    assert ids([0, 0, 1, 0, 1], pool, loyal=frozenset({0, 1})) == [1, 1, 2, None, 2]
+
+
+STAGES = ("members", "in_country", "matching", "enabled", "funded", "ready")
+
+
+def survey(passed: str, *, waits_for: Wait | None = None, wait: int = 0) -> Survey:
+    """Two proxies come as far as `passed` and no further."""
+    counts = {stage: 2 if passed and STAGES.index(stage) <= STAGES.index(passed) else 0 for stage in STAGES}
+    ready_at = NOW + timedelta(seconds=wait) if counts["funded"] else None
+    return Survey(group=0, now=NOW, next_month=MONTH, ready_at=ready_at, waits_for=waits_for, free=[], **counts)
 
 
 @pytest.mark.parametrize(
-    ("found", "reason", "retry"),
+    ("found", "reason", "retry_at"),
     [
-        ({}, "no_pool", 60),
-        ({"members": 2}, "no_country", 60),
-        ({"members": 2, "fitting": 2}, "disabled", 60),
-        ({"members": 2, "fitting": 2, "enabled": 2, "ready": 1, "ready_at": NOW}, "busy", 1),
-        (
-            {"members": 2, "fitting": 2, "enabled": 2, "limited": 1, "ready_at": NOW + timedelta(seconds=9)},
-            "limited",
-            9,
-        ),
-        ({"members": 2, "fitting": 2, "enabled": 2, "ready_at": NOW + timedelta(seconds=7)}, "cooling", 7),
+        (survey(""), "no_pool", NOW + timedelta(seconds=60)),
+        (survey("members"), "no_country", NOW + timedelta(seconds=60)),
+        (survey("in_country"), "no_match", NOW + timedelta(seconds=60)),
+        (survey("matching"), "disabled", NOW + timedelta(seconds=60)),
+        (survey("enabled"), "budget", MONTH),
+        (survey("funded", waits_for="limited", wait=9), "limited", SOON),
+        (survey("funded", waits_for="cooling", wait=9), "cooling", SOON),
+        (survey("funded", waits_for="blocked", wait=9), "blocked", SOON),
+        (survey("ready"), "busy", NOW + timedelta(seconds=1)),
     ],
 )
-def test_a_refusal_says_why_and_when_to_ask_again(found: dict[str, object], reason: str, retry: int) -> None:
-    refusal = refuse(survey(**found), Patience())
-    assert (refusal.reason, refusal.retry_at) == (reason, NOW + timedelta(seconds=retry))
+def test_a_refusal_says_why_and_when_to_ask_again(found: Survey, reason: str, retry_at: datetime) -> None:
+    refusal = refuse(found, Patience())
+    assert (refusal.reason, refusal.retry_at) == (reason, retry_at)
 
 
 def test_a_password_opens_only_for_its_own_proxy() -> None:

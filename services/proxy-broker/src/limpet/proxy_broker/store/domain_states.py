@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
 from typing import Any, Final
 
 from limpet.kit.pg import Conn
@@ -73,3 +74,23 @@ async def save(conn: Conn, *, states: Sequence[DomainState]) -> None:
 
 def _states(rows: Sequence[Any]) -> dict[str, DomainState]:
     return {row["domain"]: DomainState(**{**row, "wave": tuple(row["wave"])}) for row in rows}
+
+
+CLAIM_PROBES: Final = """
+    WITH due AS (
+        SELECT state.domain, probe.ttl
+          FROM unnest($1::text[], $2::interval[]) AS probe (domain, ttl)
+          JOIN domain_states AS state USING (domain)
+         WHERE state.tier_probe_at <= statement_timestamp()
+           FOR NO KEY UPDATE OF state SKIP LOCKED
+    )
+    UPDATE domain_states AS state SET tier_probe_at = statement_timestamp() + due.ttl
+      FROM due WHERE state.domain = due.domain
+ RETURNING state.domain
+"""
+
+
+async def claim_probes(conn: Conn, *, ttls: Mapping[str, timedelta]) -> list[str]:
+    """Domains whose cheaper tier we may try now; the next try comes when this one's lease must have ended."""
+    rows = await conn.fetch(CLAIM_PROBES, list(ttls), list(ttls.values()))
+    return [row["domain"] for row in rows]

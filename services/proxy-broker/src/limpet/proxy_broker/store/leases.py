@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from limpet.kit.pg import Conn
-
-Key = tuple[int, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewLease:
-    """A lease to be given."""
-
-    task_id: int
-    attempt: int
-    domain: str
-    proxy_id: int
-    ttl: timedelta
+from limpet.proxy_broker.line import Key
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLease:
-    """A lease that was given before, with what is needed to connect."""
+    """A lease that was given before, with what is needed to connect; nothing of that where it is direct."""
 
     lease_id: int
     task_id: int
     attempt: int
-    proxy_id: int
     expires_at: datetime
+    direct: bool
+    proxy_id: int
     protocol: str
     host: str
     port: int
@@ -40,11 +29,13 @@ class OpenLease:
 
 
 FIND: Final = """
-    SELECT lease.lease_id, lease.task_id, lease.attempt, lease.proxy_id, lease.expires_at, proxy.protocol, proxy.host,
-           proxy.port, proxy.username, proxy.password_sealed
+    SELECT lease.lease_id, lease.task_id, lease.attempt, lease.expires_at, lease.proxy_id IS NULL AS direct,
+           coalesce(lease.proxy_id, 0) AS proxy_id, coalesce(proxy.protocol, '') AS protocol,
+           coalesce(proxy.host, '') AS host, coalesce(proxy.port, 0) AS port, coalesce(proxy.username, '') AS username,
+           proxy.password_sealed
       FROM unnest($1::bigint[], $2::integer[]) AS wanted (task_id, attempt)
       JOIN leases AS lease USING (task_id, attempt)
-      JOIN proxies AS proxy USING (proxy_id)
+      LEFT JOIN proxies AS proxy USING (proxy_id)
      WHERE lease.expires_at > statement_timestamp()
 """
 
@@ -55,35 +46,62 @@ async def find(conn: Conn, *, keys: Sequence[Key]) -> dict[Key, OpenLease]:
     return {(row["task_id"], row["attempt"]): OpenLease(**row) for row in rows}
 
 
-OPEN: Final = """
-    INSERT INTO leases (task_id, attempt, domain, proxy_id, holder, expires_at)
-    SELECT new.task_id, new.attempt, new.domain, new.proxy_id, $6, statement_timestamp() + new.ttl
-      FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::interval[])
-           AS new (task_id, attempt, domain, proxy_id, ttl)
-     ORDER BY new.task_id, new.attempt
-    ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
-    RETURNING task_id, attempt, lease_id, expires_at
+# One statement for three tables: the locks are held for one trip less. The sorts make each step wait for the one before.
+GIVE: Final = """
+    WITH given AS (
+        INSERT INTO leases (task_id, attempt, domain, proxy_id, probe, holder, expires_at)
+        SELECT new.task_id, new.attempt, new.domain, new.proxy_id, new.probe, $7,
+               statement_timestamp() + new.seconds * interval '1 second'
+          FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::float8[])
+               AS new (task_id, attempt, domain, proxy_id, probe, seconds)
+         ORDER BY new.task_id, new.attempt
+        ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
+        RETURNING task_id, attempt, lease_id, expires_at, domain, proxy_id
+    ), charged AS (
+        UPDATE proxies AS proxy
+           SET open_leases = proxy.open_leases + used.count,
+               last_used_at = statement_timestamp(),
+               charged_until = greatest(proxy.charged_until, statement_timestamp()) + proxy.charge_every * used.count
+          FROM (SELECT proxy_id, count(*)::integer AS count FROM given WHERE proxy_id IS NOT NULL GROUP BY proxy_id) AS used
+         WHERE proxy.proxy_id = used.proxy_id
+    ), touched AS (
+        INSERT INTO pairs (domain, proxy_id, last_used_at)
+        SELECT DISTINCT domain, proxy_id, statement_timestamp() FROM given WHERE proxy_id IS NOT NULL
+         ORDER BY domain, proxy_id
+        ON CONFLICT (domain, proxy_id) DO UPDATE SET last_used_at = excluded.last_used_at
+    )
+    SELECT task_id, attempt, lease_id, expires_at FROM given
 """
 
 
-async def open_all(conn: Conn, *, leases: Sequence[NewLease], holder: str) -> dict[Key, tuple[int, datetime]]:
-    """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle."""
-    rows = await conn.fetch(
-        OPEN,
-        [lease.task_id for lease in leases],
-        [lease.attempt for lease in leases],
-        [lease.domain for lease in leases],
-        [lease.proxy_id for lease in leases],
-        [lease.ttl for lease in leases],
-        holder,
-    )
-    return {(row["task_id"], row["attempt"]): (row["lease_id"], row["expires_at"]) for row in rows}
+async def give(
+    conn: Conn,
+    *,
+    keys: Sequence[Key],
+    domains: Sequence[str],
+    proxies: Sequence[int | None],
+    probes: Sequence[str],
+    seconds: Sequence[float],
+    holder: str,
+) -> dict[Key, tuple[int, datetime]]:
+    """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle.
+
+    Counts them against the locked proxies, concurrency now and the hour for good, and stamps the pairs.
+    """
+    tasks, attempts = [task_id for task_id, _ in keys], [attempt for _, attempt in keys]
+    rows = await conn.fetch(GIVE, tasks, attempts, domains, proxies, probes, seconds, holder)
+    return {(task_id, attempt): (lease_id, expires_at) for task_id, attempt, lease_id, expires_at in rows}
 
 
-NOW: Final = "SELECT clock_timestamp()"
+PROBED: Final = """
+    SELECT lease.domain, lease.proxy_id
+      FROM unnest($1::text[], $2::bigint[]) AS asked (domain, proxy_id)
+      JOIN leases AS lease USING (domain, proxy_id)
+     WHERE lease.probe <> '' AND lease.probe = 'pair'
+"""
 
 
-async def now(conn: Conn) -> datetime:
-    """The one clock that decides."""
-    moment: datetime = await conn.fetchval(NOW)
-    return moment
+async def probed(conn: Conn, *, pairs: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Which of these pairs, whose proxies are locked, have a probe out."""
+    rows = await conn.fetch(PROBED, [domain for domain, _ in pairs], [proxy_id for _, proxy_id in pairs])
+    return {(domain, proxy_id) for domain, proxy_id in rows}

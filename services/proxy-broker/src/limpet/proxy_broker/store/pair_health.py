@@ -12,20 +12,6 @@ from limpet.proxy_broker.tally import PairKey
 
 Key = PairKey
 
-TOUCH: Final = """
-    INSERT INTO pairs (domain, proxy_id, last_used_at)
-    SELECT used.domain, used.proxy_id, statement_timestamp()
-      FROM unnest($1::text[], $2::bigint[]) AS used (domain, proxy_id)
-     ORDER BY used.domain, used.proxy_id
-    ON CONFLICT (domain, proxy_id) DO UPDATE SET last_used_at = excluded.last_used_at
-"""
-
-
-async def touch(conn: Conn, *, keys: Collection[Key]) -> None:
-    """A lease was given: stamp the pair, or begin to remember it."""
-    await conn.execute(TOUCH, [domain for domain, _ in keys], [proxy_id for _, proxy_id in keys])
-
-
 LOCK: Final = """
     SELECT domain, proxy_id, consecutive_failures, avg_response_ms, cooling_until, relapses, relapsed_at,
            success_share, block_share, shared_at, blocked_until

@@ -11,21 +11,6 @@ from limpet.kit.pg import Conn
 from limpet.proxy_broker.blame import Health
 from limpet.proxy_broker.policy import Kind
 
-CHARGE: Final = """
-    UPDATE proxies AS proxy
-       SET open_leases = proxy.open_leases + given.count,
-           last_used_at = statement_timestamp(),
-           charged_until = greatest(proxy.charged_until, statement_timestamp()) + proxy.charge_every * given.count
-      FROM unnest($1::bigint[], $2::integer[]) AS given (proxy_id, count)
-     WHERE proxy.proxy_id = given.proxy_id
-"""
-
-
-async def charge(conn: Conn, *, given: Mapping[int, int]) -> None:
-    """Count leases against locked proxies: concurrency now, the hour for good."""
-    await conn.execute(CHARGE, list(given), list(given.values()))
-
-
 COOL: Final = """
     UPDATE proxies SET cooling_until = statement_timestamp() + $2::interval, updated_at = now()
      WHERE proxy_id = ANY($1::bigint[])
