@@ -37,12 +37,12 @@ TAKE: Final = """
                     WHEN member.failures >= coalesce(policy.pair_failures, $10) THEN 'pair' ELSE '' END AS probe,
                proxy.protocol, proxy.host, proxy.port, proxy.username, proxy.password_sealed
           FROM (
-            SELECT pair.proxy_id, pair.priority, pair.last_used_at, pair.consecutive_failures AS failures,
+            SELECT pair.proxy_id, pair.priority, pair.consecutive_failures AS failures,
                    pair.operator_disabled AS disabled, greatest(pair.cooling_until, pair.blocked_until) AS until
               FROM pairs AS pair
              WHERE want.pooled AND want.kept = 0 AND pair.domain = want.domain AND pair.assigned
              UNION ALL
-            SELECT shared.proxy_id, 5, NULL, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
+            SELECT shared.proxy_id, 5, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
                    greatest(pair.cooling_until, pair.blocked_until)
               FROM shared
               LEFT JOIN pairs AS pair
@@ -51,7 +51,7 @@ TAKE: Final = """
                            OR pair.consecutive_failures > 0)
              WHERE NOT want.pooled AND want.kept = 0
              UNION ALL
-            SELECT kept.proxy_id, 5, NULL, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
+            SELECT kept.proxy_id, 5, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
                    greatest(pair.cooling_until, pair.blocked_until)
               FROM proxies AS kept
               LEFT JOIN pairs AS pair ON pair.domain = want.domain AND pair.proxy_id = kept.proxy_id
@@ -76,7 +76,7 @@ TAKE: Final = """
                           WHERE scope = 'provider' AND state = 'stopped'
                             AND month = date_trunc('month', statement_timestamp())::date))
                     THEN true ELSE false END
-         ORDER BY 2, member.last_used_at NULLS FIRST, proxy.last_used_at NULLS FIRST, proxy.proxy_id
+         ORDER BY 2, proxy.last_used_at NULLS FIRST, proxy.proxy_id
          LIMIT want.most FOR NO KEY UPDATE OF proxy SKIP LOCKED
      ) AS free
 """
