@@ -16,7 +16,7 @@ class DomainState:
     tier_changed_at: datetime | None = None
     tier_probe_at: datetime | None = None
     tier_relapses: int = 0
-    # Distinct proxies that the site refused since the last success; 0 stands for no proxy at all.
+    # The proxy of each refusal since the last success, so also how often each; 0 stands for no proxy at all.
     wave: tuple[int, ...] = ()
     wave_began_at: datetime | None = None
     held_until: datetime | None = None

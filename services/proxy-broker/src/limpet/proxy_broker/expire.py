@@ -1,4 +1,4 @@
-"""Expire: leases of dead holders come back, and cool-downs end."""
+"""Expire: leases of dead holders come back, and sessions that are over are forgotten."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import structlog
 
 from limpet.kit.pg import LOST, Pool
 from limpet.proxy_broker import metrics
-from limpet.proxy_broker.announce import Announce
-from limpet.proxy_broker.store import changes, leases, proxy_health
+from limpet.proxy_broker.store import lease_ends, proxy_health, sticky_ends
 
 log = structlog.get_logger()
 
@@ -26,7 +25,6 @@ class Expire:
     """Any number may run at once: what one collects, the other does not find."""
 
     pool: Pool
-    announce: Announce
     every: timedelta
 
     async def run(self) -> None:
@@ -35,7 +33,8 @@ class Expire:
             try:
                 while await self.expire() == BATCH:
                     pass
-                await self.end_cooling()
+                while await self.end_sessions() == BATCH:
+                    pass
             except (*LOST, asyncpg.OperatorInterventionError) as error:
                 log.warning("expiry_postponed", error=repr(error))
             await asyncio.sleep(self.every.total_seconds())
@@ -43,25 +42,20 @@ class Expire:
     async def expire(self) -> int:
         """Give back what expired; nobody is blamed, and the hour stays charged."""
         async with self.pool.acquire() as conn, conn.transaction():
-            dead = await leases.expired(conn, limit=BATCH)
+            dead = await lease_ends.expired(conn, limit=BATCH)
             if not dead:
                 return 0
-            await proxy_health.lock(conn, proxy_ids=sorted(set(dead.values())))
-            closed = await leases.close(conn, lease_ids=list(dead))
-            if closed:
-                await proxy_health.give_back(conn, closed=Counter(proxy_id for _, proxy_id in closed.values()))
-        if closed:
-            metrics.LEASES_EXPIRED.inc(len(closed))
-            log.warning("leases_expired", count=len(closed))
+            proxy_ids = sorted({proxy_id for proxy_id in dead.values() if proxy_id is not None})
+            await proxy_health.lock(conn, proxy_ids=proxy_ids)
+            ended, _ = await lease_ends.close(conn, lease_ids=list(dead), proxy_ids=proxy_ids)
+            if closed := Counter(lease.proxy_id for lease in ended.values() if lease.proxy_id is not None):
+                await proxy_health.give_back(conn, closed=closed)
+        if ended:
+            metrics.LEASES_EXPIRED.inc(len(ended))
+            log.warning("leases_expired", count=len(ended))
         return len(dead)
 
-    async def end_cooling(self) -> int:
-        """Proxies whose cool-down is over may be tried again, one lease at a time."""
-        async with self.pool.acquire() as conn, conn.transaction():
-            over = await proxy_health.end_cooling(conn)
-            if back := [proxy_id for proxy_id, disabled in over.items() if not disabled]:
-                await changes.add(conn, proxy_ids=back, active=True, reason="cooldown_over")
-        if back:
-            log.info("proxies_back", proxy_ids=back)
-            self.announce.wake()
-        return len(over)
+    async def end_sessions(self) -> int:
+        """Forget which proxy a session kept, once it was not used for long or its hour is over."""
+        async with self.pool.acquire() as conn:
+            return await sticky_ends.expire(conn, limit=BATCH)

@@ -19,12 +19,23 @@ from limpet.proxy_broker.api import make_api
 from limpet.proxy_broker.blame import Threshold
 from limpet.proxy_broker.expire import Expire
 from limpet.proxy_broker.lease import Lease
+from limpet.proxy_broker.probe import Probe
 from limpet.proxy_broker.refusal import Patience
 from limpet.proxy_broker.report import Report
 from limpet.proxy_broker.settings import Settings
+from limpet.proxy_broker.tier import TierRule
 from limpet.proxy_broker.vault import Vault
+from limpet.proxy_broker.wave import WaveRule
 
 SERVICE = "proxy-broker"
+# Statements are planned once. Few calls work at a time: more would mostly wait for the locks of one another.
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+CALLS_AT_ONCE = 3
 
 
 async def work(settings: Settings, readiness: Readiness) -> None:
@@ -35,6 +46,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     pair = Threshold(failures=settings.pair_failures, cooldown=settings.pair_cooldown, cooldown_max=longest)
     async with (
         open_pool(dsn, readiness=readiness) as pool,
+        open_pool(dsn, size=CALLS_AT_ONCE, settings=PLANS) as call_pool,
         open_bus(
             settings.nats_url, name=settings.worker_id, replicas=settings.stream_replicas, readiness=readiness
         ) as bus,
@@ -43,8 +55,21 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         announce = Announce(pool, bus)
         pulse = Pulse(bus, service=SERVICE, worker_id=settings.worker_id)
         calls = server.Server(
-            lease=Lease(pool=pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
-            report=Report(pool=pool, announce=announce, proxy=proxy, pair=pair),
+            lease=Lease(pool=call_pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
+            report=Report(
+                pool=call_pool,
+                announce=announce,
+                proxy=proxy,
+                pair=pair,
+                block_cooldown=settings.block_cooldown,
+                waves=WaveRule(
+                    proxies=settings.wave_proxies,
+                    window=settings.wave_window,
+                    hold=settings.domain_hold,
+                    hold_max=longest,
+                ),
+                tiers=TierRule(probe_after=settings.tier_probe_after),
+            ),
             pulse=pulse,
             ttl=settings.lease_ttl,
             ttl_max=settings.lease_ttl_max,
@@ -55,7 +80,16 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             database=watch_pool(pool, readiness),
             beat=pulse.run(),
             announce=announce.run(),
-            expire=Expire(pool=pool, announce=announce, every=settings.expire_every).run(),
+            expire=Expire(pool=pool, every=settings.expire_every).run(),
+            probe=Probe(
+                pool=pool,
+                vault=vault,
+                announce=announce,
+                threshold=proxy,
+                target=settings.probe_target,
+                timeout=settings.probe_timeout,
+                every=settings.expire_every,
+            ).run(),
             rest=serve_rest(api, host=settings.http_host, port=settings.http_port),
             rpc=serve_rpc(
                 lambda grpc_server: add_ProxyServiceServicer_to_server(calls, grpc_server),

@@ -6,21 +6,25 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-Reason = Literal["no_pool", "no_country", "disabled", "busy", "limited", "cooling"]
+Wait = Literal["limited", "cooling", "blocked"]
+Reason = Wait | Literal["no_pool", "no_country", "no_match", "disabled", "budget", "busy", "domain_blocked"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What the pool of one group looks like, read without locks."""
+    """What the pool of one line looks like, read without locks. Each number counts among those of the one before."""
 
     group: int
     now: datetime
     members: int
-    fitting: int
+    in_country: int
+    matching: int
     enabled: int
+    funded: int
     ready: int
-    limited: int
     ready_at: datetime | None
+    waits_for: Wait | None
+    next_month: datetime
     free: list[int]
 
 
@@ -44,7 +48,13 @@ def refuse(survey: Survey, patience: Patience) -> Refusal:
     """The nearest reason wins: busy passes sooner than a limit, a limit sooner than a person's decision."""
     if survey.ready:
         return Refusal(reason="busy", retry_at=survey.now + patience.busy)
-    if survey.ready_at is not None:
-        return Refusal(reason="limited" if survey.limited else "cooling", retry_at=survey.ready_at)
-    reason: Reason = "disabled" if survey.fitting else "no_country" if survey.members else "no_pool"
+    if survey.ready_at is not None and survey.waits_for is not None:
+        return Refusal(reason=survey.waits_for, retry_at=survey.ready_at)
+    if survey.enabled:
+        return Refusal(reason="budget", retry_at=survey.next_month)
+    reason: Reason = "no_pool"
+    if survey.matching:
+        reason = "disabled"
+    elif survey.members:
+        reason = "no_match" if survey.in_country else "no_country"
     return Refusal(reason=reason, retry_at=survey.now + patience.hopeless)

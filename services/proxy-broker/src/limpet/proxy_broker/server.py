@@ -34,6 +34,9 @@ NAME: Final = pb.DESCRIPTOR.services_by_name["ProxyService"].full_name
 MAX_BATCH: Final = 1000
 MAX_SECONDS: Final = 10.0  # for callers that set no deadline
 MAX_DOMAIN: Final = 255
+MAX_SESSION: Final = 255
+MAX_HOLDER: Final = 255
+MAX_BYTES: Final = 1 << 40  # of one answer
 
 _OUTCOMES: Final[dict[int, Outcome]] = {
     pb.OUTCOME_SUCCESS: "success",
@@ -75,6 +78,8 @@ class Server(ProxyServiceServicer):
 
     async def _lease(self, request: pb.LeaseRequest) -> list[Grant | Refusal]:
         _check_count("wants", len(request.wants))
+        if len(request.holder) > MAX_HOLDER or "\0" in request.holder:
+            raise BadRequest(f"holder: must hold at most {MAX_HOLDER} characters and no NUL")
         wants = [self._to_want(want, f"wants[{n}]") for n, want in enumerate(request.wants)]
         return await self.lease.lease(wants, holder=request.holder) if wants else []
 
@@ -103,18 +108,19 @@ class Server(ProxyServiceServicer):
         return answer
 
     def _to_want(self, want: pb.Want, at: str) -> Want:
-        if not want.domain or len(want.domain) > MAX_DOMAIN or "\0" in want.domain:
+        domain, country, session_key, seconds = want.domain, want.country, want.session_key, want.ttl_seconds
+        if not domain or len(domain) > MAX_DOMAIN or "\0" in domain:
             raise BadRequest(f"{at}.domain: must hold 1 to {MAX_DOMAIN} characters")
-        if want.country and not (len(want.country) == 2 and want.country.isascii() and want.country.isalpha()):
+        if country and not (len(country) == 2 and country.isascii() and country.isalpha()):
             raise BadRequest(f"{at}.country: must be a two-letter code or empty")
         if want.task_id <= 0:
             raise BadRequest(f"{at}.task_id: must be positive")
-        if want.ttl_seconds < 0:
+        if seconds < 0:
             raise BadRequest(f"{at}.ttl_seconds: must not be negative")
-        ttl = min(timedelta(seconds=want.ttl_seconds), self.ttl_max) if want.ttl_seconds else self.ttl
-        return Want(
-            domain=want.domain, country=want.country.upper(), task_id=want.task_id, attempt=want.attempt, ttl=ttl
-        )
+        if len(session_key) > MAX_SESSION or "\0" in session_key:
+            raise BadRequest(f"{at}.session_key: must hold at most {MAX_SESSION} characters and no NUL")
+        ttl = min(timedelta(seconds=seconds), self.ttl_max) if seconds else self.ttl
+        return Want(domain, country.upper(), want.task_id, want.attempt, ttl, session_key, want.direct_allowed)
 
 
 def _trace(want: pb.Want, answer: Grant | Refusal) -> None:
@@ -133,9 +139,12 @@ def _to_use(used: pb.Used, at: str) -> Use:
     outcome = _OUTCOMES.get(used.outcome)
     if outcome is None:
         raise BadRequest(f"{at}.outcome: not known")
-    if used.response_ms < 0:
+    response_ms, byte_count, error = used.response_ms, used.byte_count, used.error
+    if response_ms < 0:
         raise BadRequest(f"{at}.response_ms: must not be negative")
-    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=used.response_ms)
+    if not 0 <= byte_count <= MAX_BYTES:
+        raise BadRequest(f"{at}.byte_count: must be from 0 to {MAX_BYTES}")
+    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=response_ms, error=error, byte_count=byte_count)
 
 
 def _to_grant(answer: Grant | Refusal) -> pb.Grant:
@@ -150,4 +159,5 @@ def _to_grant(answer: Grant | Refusal) -> pb.Grant:
         username=answer.username,
         password=answer.password,
         expires_time=to_stamp(answer.expires_at),
+        direct=answer.direct,
     )

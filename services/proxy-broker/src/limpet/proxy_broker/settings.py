@@ -26,6 +26,23 @@ class Settings(RestCommon):
     proxy_failures: int = Field(default=10, ge=1, description="Failures in a row that disable a proxy.")
     proxy_cooldown: timedelta = Field(default=timedelta(minutes=60), description="First cool-down of such a proxy.")
     cooldown_max: timedelta = Field(default=timedelta(days=1), description="Longest cool-down after relapses.")
+    block_cooldown: timedelta = Field(
+        default=timedelta(minutes=30), description="How long a datacenter proxy stays away from a site that refused it."
+    )
+    wave_proxies: int = Field(default=3, ge=1, description="Distinct proxies refused by a site that trip its domain.")
+    wave_window: timedelta = Field(default=timedelta(minutes=5), description="Within which time they must be refused.")
+    domain_hold: timedelta = Field(
+        default=timedelta(minutes=5), description="First hold of a domain that tripped and has no dearer tier."
+    )
+    tier_probe_after: timedelta = Field(
+        default=timedelta(hours=1), description="When a domain that climbed a tier first tries the cheaper one again."
+    )
+    probe_target: str = Field(
+        default="",
+        pattern=r"^([^\s:/@]+|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$|^$",
+        description="host:port that probes reach through a proxy. Empty: they only dial the proxy and log in.",
+    )
+    probe_timeout: timedelta = Field(default=timedelta(seconds=5), description="Time for one probe of a proxy.")
 
     @field_validator("secret_keys")
     @classmethod

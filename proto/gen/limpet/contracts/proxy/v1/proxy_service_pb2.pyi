@@ -153,7 +153,11 @@ class Grant(_message.Message):
     username: _builtins.str
     password: _builtins.str
     refusal: _builtins.str
-    """No pool at all for this domain, or all busy, limited or cooling; only without a lease."""
+    """Why there is none; only without a lease. no_pool: no proxy for this domain. no_country, no_match: none in the country, or
+    of the providers, kinds and tiers that its policy asks for. disabled: all by people. budget: the month's money is spent.
+    busy: all at their concurrency. limited: at their hourly limit. cooling: after failures. blocked: refused by the site.
+    domain_blocked: the site refuses whatever comes.
+    """
     direct: _builtins.bool
     """The lease is for a request without a proxy: nothing to connect to, but the outcome is wanted."""
     @_builtins.property

@@ -4,34 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from limpet.kit.pg import Conn
-
-Key = tuple[int, int]
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewLease:
-    """A lease to be given."""
-
-    task_id: int
-    attempt: int
-    domain: str
-    proxy_id: int
-    ttl: timedelta
+from limpet.proxy_broker.line import Key
+from limpet.proxy_broker.literals import numbers, texts
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpenLease:
-    """A lease that was given before, with what is needed to connect."""
+    """A lease that was given before, with what is needed to connect; nothing of that where it is direct."""
 
     lease_id: int
     task_id: int
     attempt: int
-    proxy_id: int
     expires_at: datetime
+    direct: bool
+    proxy_id: int
     protocol: str
     host: str
     port: int
@@ -40,11 +30,13 @@ class OpenLease:
 
 
 FIND: Final = """
-    SELECT lease.lease_id, lease.task_id, lease.attempt, lease.proxy_id, lease.expires_at, proxy.protocol, proxy.host,
-           proxy.port, proxy.username, proxy.password_sealed
+    SELECT lease.lease_id, lease.task_id, lease.attempt, lease.expires_at, lease.proxy_id IS NULL AS direct,
+           coalesce(lease.proxy_id, 0) AS proxy_id, coalesce(proxy.protocol, '') AS protocol,
+           coalesce(proxy.host, '') AS host, coalesce(proxy.port, 0) AS port, coalesce(proxy.username, '') AS username,
+           proxy.password_sealed
       FROM unnest($1::bigint[], $2::integer[]) AS wanted (task_id, attempt)
       JOIN leases AS lease USING (task_id, attempt)
-      JOIN proxies AS proxy USING (proxy_id)
+      LEFT JOIN proxies AS proxy USING (proxy_id)
      WHERE lease.expires_at > statement_timestamp()
 """
 
@@ -55,61 +47,66 @@ async def find(conn: Conn, *, keys: Sequence[Key]) -> dict[Key, OpenLease]:
     return {(row["task_id"], row["attempt"]): OpenLease(**row) for row in rows}
 
 
-OPEN: Final = """
-    INSERT INTO leases (task_id, attempt, domain, proxy_id, holder, expires_at)
-    SELECT new.task_id, new.attempt, new.domain, new.proxy_id, $6, statement_timestamp() + new.ttl
-      FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::interval[])
-           AS new (task_id, attempt, domain, proxy_id, ttl)
-     ORDER BY new.task_id, new.attempt
-    ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
-    RETURNING task_id, attempt, lease_id, expires_at
+# One statement for two tables: the locks are held for one trip less.
+GIVE: Final = """
+    WITH given AS (
+        INSERT INTO leases (task_id, attempt, domain, proxy_id, probe, holder, expires_at)
+        SELECT new.task_id, new.attempt, new.domain, new.proxy_id, new.probe, $7,
+               statement_timestamp() + new.seconds * interval '1 second'
+          FROM unnest($1::text::bigint[], $2::text::integer[], $3::text::text[], $4::text::bigint[], $5::text::text[],
+                      $6::text::float8[])
+               AS new (task_id, attempt, domain, proxy_id, probe, seconds)
+         ORDER BY new.task_id, new.attempt
+        ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
+        RETURNING task_id, attempt, lease_id, expires_at, proxy_id
+    ), charged AS (
+        UPDATE proxies AS proxy
+           SET open_leases = proxy.open_leases + used.count,
+               last_used_at = statement_timestamp(),
+               charged_until = greatest(proxy.charged_until, statement_timestamp()) + proxy.charge_every * used.count
+          FROM (SELECT proxy_id, count(*)::integer AS count FROM given WHERE proxy_id IS NOT NULL GROUP BY proxy_id) AS used
+         WHERE proxy.proxy_id = used.proxy_id
+    )
+    SELECT task_id, attempt, lease_id, expires_at FROM given
 """
 
 
-async def open_all(conn: Conn, *, leases: Sequence[NewLease], holder: str) -> dict[Key, tuple[int, datetime]]:
-    """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle."""
+async def give(
+    conn: Conn,
+    *,
+    keys: Sequence[Key],
+    domains: Sequence[str],
+    proxies: Sequence[int | None],
+    probes: Sequence[str],
+    seconds: Sequence[float],
+    holder: str,
+) -> dict[Key, tuple[int, datetime]]:
+    """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle.
+
+    Counts them against the locked proxies, concurrency now and the hour for good. Pairs wait for the report.
+    """
     rows = await conn.fetch(
-        OPEN,
-        [lease.task_id for lease in leases],
-        [lease.attempt for lease in leases],
-        [lease.domain for lease in leases],
-        [lease.proxy_id for lease in leases],
-        [lease.ttl for lease in leases],
+        GIVE,
+        numbers([task_id for task_id, _ in keys]),
+        numbers([attempt for _, attempt in keys]),
+        texts(domains),
+        numbers(proxies),
+        texts(probes),
+        numbers(seconds),
         holder,
     )
-    return {(row["task_id"], row["attempt"]): (row["lease_id"], row["expires_at"]) for row in rows}
+    return {(task_id, attempt): (lease_id, expires_at) for task_id, attempt, lease_id, expires_at in rows}
 
 
-PROXIES_OF: Final = "SELECT DISTINCT proxy_id FROM leases WHERE lease_id = ANY($1::bigint[])"
-
-
-async def proxies_of(conn: Conn, *, lease_ids: Sequence[int]) -> list[int]:
-    return [row["proxy_id"] for row in await conn.fetch(PROXIES_OF, list(lease_ids))]
-
-
-CLOSE: Final = "DELETE FROM leases WHERE lease_id = ANY($1::bigint[]) RETURNING lease_id, proxy_id, domain"
-
-
-async def close(conn: Conn, *, lease_ids: Sequence[int]) -> dict[int, tuple[str, int]]:
-    """Close leases of locked proxies. Those closed before are not among the (domain, proxy) returned."""
-    rows = await conn.fetch(CLOSE, list(lease_ids))
-    return {row["lease_id"]: (row["domain"], row["proxy_id"]) for row in rows}
-
-
-EXPIRED: Final = """
-    SELECT lease_id, proxy_id FROM leases WHERE expires_at <= statement_timestamp() ORDER BY expires_at LIMIT $1
+PROBED: Final = """
+    SELECT lease.domain, lease.proxy_id
+      FROM unnest($1::text[], $2::bigint[]) AS asked (domain, proxy_id)
+      JOIN leases AS lease USING (domain, proxy_id)
+     WHERE lease.probe <> '' AND lease.probe = 'pair'
 """
 
 
-async def expired(conn: Conn, *, limit: int) -> dict[int, int]:
-    """Lease and proxy of holders that never came back."""
-    return {row["lease_id"]: row["proxy_id"] for row in await conn.fetch(EXPIRED, limit)}
-
-
-NOW: Final = "SELECT clock_timestamp()"
-
-
-async def now(conn: Conn) -> datetime:
-    """The one clock that decides."""
-    moment: datetime = await conn.fetchval(NOW)
-    return moment
+async def probed(conn: Conn, *, pairs: Sequence[tuple[str, int]]) -> set[tuple[str, int]]:
+    """Which of these pairs, whose proxies are locked, have a probe out."""
+    rows = await conn.fetch(PROBED, [domain for domain, _ in pairs], [proxy_id for _, proxy_id in pairs])
+    return {(domain, proxy_id) for domain, proxy_id in rows}

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from limpet.kit.pg import Conn
 from limpet.proxy_broker.blame import Health
-
-CHARGE: Final = """
-    UPDATE proxies AS proxy
-       SET open_leases = proxy.open_leases + given.count,
-           last_used_at = statement_timestamp(),
-           charged_until = greatest(proxy.charged_until, statement_timestamp()) + proxy.charge_every * given.count
-      FROM unnest($1::bigint[], $2::integer[]) AS given (proxy_id, count)
-     WHERE proxy.proxy_id = given.proxy_id
-"""
-
-
-async def charge(conn: Conn, *, given: Mapping[int, int]) -> None:
-    """Count leases against locked proxies: concurrency now, the hour for good."""
-    await conn.execute(CHARGE, list(given), list(given.values()))
-
+from limpet.proxy_broker.literals import numbers
+from limpet.proxy_broker.policy import Kind
 
 COOL: Final = """
     UPDATE proxies SET cooling_until = statement_timestamp() + $2::interval, updated_at = now()
@@ -36,48 +23,92 @@ async def cool(conn: Conn, *, proxy_ids: Sequence[int], length: timedelta) -> No
     await conn.execute(COOL, list(proxy_ids), length)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Patient(Health):
-    """A locked proxy with its health, and the database's time."""
-
-    proxy_id: int
-    now: datetime
-
-
 LOCK: Final = """
-    SELECT proxy_id, consecutive_failures, success_count, failure_count, block_count,
-           avg_response_ms, cooling_until, relapses, relapsed_at, last_success_at, last_failure_at,
-           clock_timestamp() AS now
+    SELECT proxy_id FROM proxies WHERE proxy_id = ANY($1::bigint[]) ORDER BY proxy_id FOR NO KEY UPDATE
+"""
+
+
+async def lock(conn: Conn, *, proxy_ids: Sequence[int]) -> list[int]:
+    """Wait for these proxies, always in the order of their ids, so that nobody waits in a circle."""
+    return [row["proxy_id"] for row in await conn.fetch(LOCK, list(proxy_ids))]
+
+
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """A locked proxy."""
+
+    kind: Kind
+    health: Health
+
+
+LOCK_LEASED: Final = """
+    SELECT proxy_id, kind, consecutive_failures, avg_response_ms, cooling_until, relapses, relapsed_at,
+           success_share, block_share, shared_at
       FROM proxies
-     WHERE proxy_id = ANY($1::bigint[])
+     WHERE proxy_id IN (SELECT proxy_id FROM leases WHERE lease_id = ANY($1::text::bigint[]))
      ORDER BY proxy_id FOR NO KEY UPDATE
 """
 
 
-async def lock(conn: Conn, *, proxy_ids: Sequence[int]) -> list[Patient]:
-    """Wait for these proxies, always in the order of their ids, so that nobody waits in a circle."""
-    return [Patient(**row) for row in await conn.fetch(LOCK, list(proxy_ids))]
+async def lock_leased(conn: Conn, *, lease_ids: Sequence[int]) -> dict[int, Patient]:
+    """The same for the proxies of these leases, with what we know of each."""
+    return {row[0]: Patient(row[1], Health(*row[2:])) for row in await conn.fetch(LOCK_LEASED, numbers(lease_ids))}
 
 
 RECORD: Final = """
     UPDATE proxies AS proxy
        SET open_leases = proxy.open_leases - new.closed,
-           consecutive_failures = new.consecutive_failures, success_count = new.success_count,
-           failure_count = new.failure_count, block_count = new.block_count, avg_response_ms = new.avg_response_ms,
-           cooling_until = new.cooling_until, relapses = new.relapses, relapsed_at = new.relapsed_at,
-           last_success_at = new.last_success_at, last_failure_at = new.last_failure_at
-      FROM unnest($1::bigint[], $2::integer[], $3::integer[], $4::bigint[], $5::bigint[], $6::bigint[], $7::float8[],
-                  $8::timestamptz[], $9::integer[], $10::timestamptz[], $11::timestamptz[], $12::timestamptz[])
-           AS new (proxy_id, closed, consecutive_failures, success_count, failure_count, block_count, avg_response_ms,
-                   cooling_until, relapses, relapsed_at, last_success_at, last_failure_at)
+           success_count = proxy.success_count + new.successes, failure_count = proxy.failure_count + new.failures,
+           block_count = proxy.block_count + new.blocks, consecutive_failures = new.consecutive_failures,
+           avg_response_ms = new.avg_response_ms, success_share = new.success_share, block_share = new.block_share,
+           shared_at = CASE WHEN new.successes + new.failures + new.blocks > 0 THEN $1 ELSE proxy.shared_at END,
+           last_success_at = CASE WHEN new.successes > 0 THEN $1 ELSE proxy.last_success_at END,
+           last_failure_at = CASE WHEN new.failures > 0 THEN $1 ELSE proxy.last_failure_at END
+      FROM unnest($2::text::bigint[], $3::text::integer[], $4::text::integer[], $5::text::integer[], $6::text::integer[], $7::text::integer[], $8::text::float8[],
+                  $9::text::float8[], $10::text::float8[])
+           AS new (proxy_id, closed, successes, failures, blocks, consecutive_failures, avg_response_ms, success_share,
+                   block_share)
      WHERE proxy.proxy_id = new.proxy_id
 """
 
 
-async def record(conn: Conn, *, closed: Mapping[int, int], health: Mapping[int, Health]) -> None:
-    """Write the health of locked proxies and give their closed leases back."""
-    columns = [[getattr(health[proxy_id], field.name) for proxy_id in closed] for field in fields(Health)]
-    await conn.execute(RECORD, list(closed), list(closed.values()), *columns)
+async def record(conn: Conn, *, closed: Mapping[int, int], health: Mapping[int, Health], now: datetime) -> None:
+    """Write what reports say about locked proxies and give their closed leases back."""
+    values = [health[proxy_id] for proxy_id in closed]
+    await conn.execute(
+        RECORD,
+        now,
+        numbers(list(closed)),
+        numbers(list(closed.values())),
+        numbers([value.successes for value in values]),
+        numbers([value.failures for value in values]),
+        numbers([value.blocks for value in values]),
+        numbers([value.consecutive_failures for value in values]),
+        numbers([value.avg_response_ms for value in values]),
+        numbers([value.success_share for value in values]),
+        numbers([value.block_share for value in values]),
+    )
+
+
+SET_ASIDE: Final = """
+    UPDATE proxies AS proxy
+       SET cooling_until = new.cooling_until, relapses = new.relapses, relapsed_at = new.relapsed_at, updated_at = now()
+      FROM unnest($1::bigint[], $2::timestamptz[], $3::integer[], $4::timestamptz[])
+           AS new (proxy_id, cooling_until, relapses, relapsed_at)
+     WHERE proxy.proxy_id = new.proxy_id
+"""
+
+
+async def set_aside(conn: Conn, *, health: Mapping[int, Health]) -> None:
+    """Write the cool-downs of locked proxies."""
+    values = health.values()
+    await conn.execute(
+        SET_ASIDE,
+        list(health),
+        [value.cooling_until for value in values],
+        [value.relapses for value in values],
+        [value.relapsed_at for value in values],
+    )
 
 
 GIVE_BACK: Final = """
@@ -90,19 +121,3 @@ GIVE_BACK: Final = """
 async def give_back(conn: Conn, *, closed: Mapping[int, int]) -> None:
     """Leases of locked proxies ended without a report: nobody is to blame."""
     await conn.execute(GIVE_BACK, list(closed), list(closed.values()))
-
-
-END_COOLING: Final = """
-    WITH over AS (
-        SELECT proxy_id FROM proxies WHERE cooling_until <= statement_timestamp()
-         ORDER BY proxy_id FOR NO KEY UPDATE SKIP LOCKED
-    )
-    UPDATE proxies AS proxy SET cooling_until = NULL, updated_at = now()
-      FROM over WHERE proxy.proxy_id = over.proxy_id
- RETURNING proxy.proxy_id, proxy.operator_disabled
-"""
-
-
-async def end_cooling(conn: Conn) -> dict[int, bool]:
-    """Proxies whose cool-down is over, and whether a person keeps them disabled."""
-    return {row["proxy_id"]: row["operator_disabled"] for row in await conn.fetch(END_COOLING)}
