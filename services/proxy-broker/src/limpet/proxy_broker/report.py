@@ -119,6 +119,9 @@ class Report:
             (domain, proxy_id) for domain in moving & states.keys() for proxy_id in states[domain].wave if proxy_id
         }
         health = await pair_health.lock(conn, keys=keys) if keys else {}
+        if new := counted.of_pair.keys() - health.keys():
+            await pair_health.add(conn, keys=new)
+            health |= await pair_health.lock(conn, keys=new)
         if moving:
             learned.lesson = await Trip(waves=self.waves, tiers=self.tiers).trip(
                 conn,

@@ -46,7 +46,7 @@ async def find(conn: Conn, *, keys: Sequence[Key]) -> dict[Key, OpenLease]:
     return {(row["task_id"], row["attempt"]): OpenLease(**row) for row in rows}
 
 
-# One statement for three tables: the locks are held for one trip less. The sorts make each step wait for the one before.
+# One statement for two tables: the locks are held for one trip less.
 GIVE: Final = """
     WITH given AS (
         INSERT INTO leases (task_id, attempt, domain, proxy_id, probe, holder, expires_at)
@@ -56,7 +56,7 @@ GIVE: Final = """
                AS new (task_id, attempt, domain, proxy_id, probe, seconds)
          ORDER BY new.task_id, new.attempt
         ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
-        RETURNING task_id, attempt, lease_id, expires_at, domain, proxy_id
+        RETURNING task_id, attempt, lease_id, expires_at, proxy_id
     ), charged AS (
         UPDATE proxies AS proxy
            SET open_leases = proxy.open_leases + used.count,
@@ -64,11 +64,6 @@ GIVE: Final = """
                charged_until = greatest(proxy.charged_until, statement_timestamp()) + proxy.charge_every * used.count
           FROM (SELECT proxy_id, count(*)::integer AS count FROM given WHERE proxy_id IS NOT NULL GROUP BY proxy_id) AS used
          WHERE proxy.proxy_id = used.proxy_id
-    ), touched AS (
-        INSERT INTO pairs (domain, proxy_id, last_used_at)
-        SELECT DISTINCT domain, proxy_id, statement_timestamp() FROM given WHERE proxy_id IS NOT NULL
-         ORDER BY domain, proxy_id
-        ON CONFLICT (domain, proxy_id) DO UPDATE SET last_used_at = excluded.last_used_at
     )
     SELECT task_id, attempt, lease_id, expires_at FROM given
 """
@@ -86,7 +81,7 @@ async def give(
 ) -> dict[Key, tuple[int, datetime]]:
     """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle.
 
-    Counts them against the locked proxies, concurrency now and the hour for good, and stamps the pairs.
+    Counts them against the locked proxies, concurrency now and the hour for good. Pairs wait for the report.
     """
     tasks, attempts = [task_id for task_id, _ in keys], [attempt for _, attempt in keys]
     rows = await conn.fetch(GIVE, tasks, attempts, domains, proxies, probes, seconds, holder)

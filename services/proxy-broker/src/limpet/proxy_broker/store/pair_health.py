@@ -27,9 +27,23 @@ async def lock(conn: Conn, *, keys: Collection[Key]) -> dict[Key, Health]:
     return {(row[0], row[1]): Health(*row[2:]) for row in rows}
 
 
+ADD: Final = """
+    INSERT INTO pairs (domain, proxy_id)
+    SELECT new.domain, new.proxy_id FROM unnest($1::text[], $2::bigint[]) AS new (domain, proxy_id)
+     ORDER BY new.domain, new.proxy_id
+    ON CONFLICT (domain, proxy_id) DO NOTHING
+"""
+
+
+async def add(conn: Conn, *, keys: Collection[Key]) -> None:
+    """Begin to remember pairs of locked proxies."""
+    await conn.execute(ADD, [domain for domain, _ in keys], [proxy_id for _, proxy_id in keys])
+
+
 RECORD: Final = """
     UPDATE pairs AS pair
-       SET success_count = pair.success_count + new.successes, failure_count = pair.failure_count + new.failures,
+       SET last_used_at = $1,
+           success_count = pair.success_count + new.successes, failure_count = pair.failure_count + new.failures,
            block_count = pair.block_count + new.blocks, byte_count = pair.byte_count + new.byte_count,
            consecutive_failures = new.consecutive_failures, avg_response_ms = new.avg_response_ms,
            success_share = new.success_share, block_share = new.block_share,

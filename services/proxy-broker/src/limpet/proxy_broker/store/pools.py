@@ -10,7 +10,13 @@ from limpet.proxy_broker.line import Line
 from limpet.proxy_broker.score import Record
 from limpet.proxy_broker.strategy import Candidate
 
+# Conditions stand inside CASE where the planner would take each for rare, expect one row and loop over everything. Pairs
+# without trouble are not looked up for shared proxies: the condition on `pair` is that of the index pairs_trouble.
 TAKE: Final = """
+    WITH shared AS MATERIALIZED (
+        SELECT proxy_id FROM proxies
+         WHERE NOT EXISTS (SELECT FROM pairs WHERE pairs.proxy_id = proxies.proxy_id AND pairs.assigned)
+    )
     SELECT want.grp, free.*
       FROM unnest($1::integer[], $2::text[], $3::text[], $4::boolean[], $5::text[], $6::bigint[], $7::bigint[],
                   $8::integer[])
@@ -31,45 +37,46 @@ TAKE: Final = """
                     WHEN member.failures >= coalesce(policy.pair_failures, $10) THEN 'pair' ELSE '' END AS probe,
                proxy.protocol, proxy.host, proxy.port, proxy.username, proxy.password_sealed
           FROM (
-            SELECT pair.proxy_id, pair.priority, pair.last_used_at, pair.consecutive_failures AS failures
+            SELECT pair.proxy_id, pair.priority, pair.consecutive_failures AS failures,
+                   pair.operator_disabled AS disabled, greatest(pair.cooling_until, pair.blocked_until) AS until
               FROM pairs AS pair
              WHERE want.pooled AND want.kept = 0 AND pair.domain = want.domain AND pair.assigned
-               AND NOT pair.operator_disabled
-               AND (greatest(pair.cooling_until, pair.blocked_until) <= statement_timestamp()) IS NOT FALSE
              UNION ALL
-            SELECT shared.proxy_id, 5, NULL, pair.consecutive_failures
-              FROM proxies AS shared
-              LEFT JOIN pairs AS pair ON pair.proxy_id = shared.proxy_id AND pair.domain = want.domain
+            SELECT shared.proxy_id, 5, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
+                   greatest(pair.cooling_until, pair.blocked_until)
+              FROM shared
+              LEFT JOIN pairs AS pair
+                   ON pair.domain = want.domain AND pair.proxy_id = shared.proxy_id
+                      AND (pair.operator_disabled OR pair.cooling_until IS NOT NULL OR pair.blocked_until IS NOT NULL
+                           OR pair.consecutive_failures > 0)
              WHERE NOT want.pooled AND want.kept = 0
-               AND NOT EXISTS (SELECT FROM pairs AS other WHERE other.proxy_id = shared.proxy_id AND other.assigned)
-               AND pair.operator_disabled IS NOT TRUE
-               AND (greatest(pair.cooling_until, pair.blocked_until) <= statement_timestamp()) IS NOT FALSE
              UNION ALL
-            SELECT kept.proxy_id, 5, NULL, pair.consecutive_failures
+            SELECT kept.proxy_id, 5, pair.consecutive_failures, coalesce(pair.operator_disabled, false),
+                   greatest(pair.cooling_until, pair.blocked_until)
               FROM proxies AS kept
-              LEFT JOIN pairs AS pair ON pair.proxy_id = kept.proxy_id AND pair.domain = want.domain
+              LEFT JOIN pairs AS pair ON pair.domain = want.domain AND pair.proxy_id = kept.proxy_id
              WHERE want.kept <> 0 AND kept.proxy_id = want.kept
                AND CASE WHEN want.pooled THEN coalesce(pair.assigned, false)
                         ELSE NOT EXISTS (SELECT FROM pairs AS other
                                           WHERE other.proxy_id = kept.proxy_id AND other.assigned) END
-               AND pair.operator_disabled IS NOT TRUE
-               AND (greatest(pair.cooling_until, pair.blocked_until) <= statement_timestamp()) IS NOT FALSE
           ) AS member
           JOIN proxies AS proxy ON proxy.proxy_id = member.proxy_id
-         WHERE NOT proxy.operator_disabled
-           AND (proxy.cooling_until <= statement_timestamp()) IS NOT FALSE
-           AND proxy.open_leases
-               < CASE WHEN proxy.consecutive_failures >= $9 THEN 1 ELSE proxy.max_concurrent_leases END
-           AND (proxy.charged_until - proxy.charge_ahead <= statement_timestamp()) IS NOT FALSE
-           AND (want.country = '' OR proxy.country_code = want.country)
-           AND (want.tier = '' OR proxy.kind = want.tier)
-           AND (policy.kinds = '{}' OR proxy.kind = ANY (policy.kinds)) IS NOT FALSE
-           AND (policy.providers = '{}' OR proxy.provider = ANY (policy.providers)) IS NOT FALSE
-           AND proxy.provider <> ALL (ARRAY(
-               SELECT name FROM budgets
-                WHERE scope = 'provider' AND state = 'stopped'
-                  AND month = date_trunc('month', statement_timestamp())::date))
-         ORDER BY 2, member.last_used_at NULLS FIRST, proxy.last_used_at NULLS FIRST, proxy.proxy_id
+         WHERE CASE WHEN member.disabled OR member.until > statement_timestamp() THEN false ELSE true END
+           AND CASE WHEN NOT proxy.operator_disabled
+                     AND (proxy.cooling_until <= statement_timestamp()) IS NOT FALSE
+                     AND proxy.open_leases
+                         < CASE WHEN proxy.consecutive_failures >= $9 THEN 1 ELSE proxy.max_concurrent_leases END
+                     AND (proxy.charged_until - proxy.charge_ahead <= statement_timestamp()) IS NOT FALSE
+                     AND (want.country = '' OR proxy.country_code = want.country)
+                     AND (want.tier = '' OR proxy.kind = want.tier)
+                     AND (policy.kinds = '{}' OR proxy.kind = ANY (policy.kinds)) IS NOT FALSE
+                     AND (policy.providers = '{}' OR proxy.provider = ANY (policy.providers)) IS NOT FALSE
+                     AND proxy.provider <> ALL (ARRAY(
+                         SELECT name FROM budgets
+                          WHERE scope = 'provider' AND state = 'stopped'
+                            AND month = date_trunc('month', statement_timestamp())::date))
+                    THEN true ELSE false END
+         ORDER BY 2, proxy.last_used_at NULLS FIRST, proxy.proxy_id
          LIMIT want.most FOR NO KEY UPDATE OF proxy SKIP LOCKED
      ) AS free
 """
