@@ -107,6 +107,11 @@ class Brokering:
             )
         return lease_id
 
+    async def report(self, outcome: Outcome, *lease_ids: int) -> int:
+        return await self.reporting.report(
+            [Use(lease_id=lease_id, outcome=outcome, response_ms=50) for lease_id in lease_ids]
+        )
+
     async def use(
         self,
         outcome: Outcome,
