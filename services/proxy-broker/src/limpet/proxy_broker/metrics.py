@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 LEASES_GIVEN = Counter("limpet_proxy_broker_leases_given_total", "Leases given.")
 LEASES_REFUSED = Counter("limpet_proxy_broker_leases_refused_total", "Wants that got no proxy.", ["reason"])
@@ -11,3 +11,8 @@ LEASES_EXPIRED = Counter("limpet_proxy_broker_leases_expired_total", "Leases who
 COOLED = Counter("limpet_proxy_broker_cooled_total", "Proxies and pairs that were set aside.", ["scope"])
 LEASE_SECONDS = Histogram("limpet_proxy_broker_lease_seconds", "Time of one Lease call.")
 REPORT_SECONDS = Histogram("limpet_proxy_broker_report_seconds", "Time of one Report call.")
+ALERTS = Gauge("limpet_proxy_broker_alerts", "Domains and budgets for which this condition holds.", ["reason"])
+PROXIES = Gauge("limpet_proxy_broker_proxies", "Proxies by state.", ["state"])
+OLD_PASSWORDS = Gauge("limpet_proxy_broker_old_passwords", "Passwords that are not under the newest key.")
+BUDGETS_CHANGED = Counter("limpet_proxy_broker_budgets_changed_total", "Budgets that entered this state.", ["state"])
+IMPORTED = Counter("limpet_proxy_broker_imported_total", "Lines of imported lists.", ["outcome"])
