@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from prometheus_client import REGISTRY
@@ -114,11 +115,11 @@ async def test_b9_gauges_count_what_the_list_names(api: BrokerApi) -> None:
 
 
 async def test_b9_the_broker_learns_domains_from_what_the_scheduler_announces(api: BrokerApi, bus: Bus) -> None:
-    async def announce(name: str, domain_id: int, *, at: datetime = NOW, **values: object) -> None:
-        fact = DomainChanged(name=name, changed_time=to_stamp(at), **values)  # type: ignore[arg-type]
+    async def announce(name: str, domain_id: int, *, at: datetime = NOW, **values: Any) -> None:
+        fact = DomainChanged(name=name, changed_time=to_stamp(at), **values)
         await bus.publish(fact, key=f"{name} {at} {values}", suffix=str(domain_id))
 
-    required = {"active": True, "proxy_policy": ProxyPolicy.PROXY_POLICY_REQUIRED}
+    required: dict[str, Any] = {"active": True, "proxy_policy": ProxyPolicy.PROXY_POLICY_REQUIRED}
     await announce("A.test", 1, **required)
     await announce("b.test", 2, active=True, proxy_policy=ProxyPolicy.PROXY_POLICY_NONE)
     await announce("c.test", 3, active=True, proxy_policy=ProxyPolicy.PROXY_POLICY_PREFERRED)

@@ -150,7 +150,7 @@ async def test_b8_any_number_of_brokers_roll_up_and_each_use_counts_once(api: Br
             await api.used("a.test", proxy_id, good=1, failed=1, size=7)
         await asyncio.gather(*(broker.round() for broker in brokers))
     await api.roll_up()
-    row = await api.pool.fetchrow(
+    [row] = await api.pool.fetch(
         "SELECT sum(success_count) AS good, sum(failure_count) AS bad, sum(byte_count) AS size FROM usage_hours"
     )
     assert tuple(row) == (30, 30, 210)

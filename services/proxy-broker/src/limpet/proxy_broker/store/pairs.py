@@ -51,14 +51,14 @@ class Blocked:
 
 ASSIGN: Final = """
     INSERT INTO pairs (domain, proxy_id, assigned, priority)
-    SELECT $1, proxy_id, true, $3 FROM proxies WHERE proxy_id = $2
+    SELECT $1, proxy_id, true, $3 FROM proxies WHERE proxy_id = $2 FOR KEY SHARE
     ON CONFLICT (domain, proxy_id) DO UPDATE SET assigned = true, priority = excluded.priority, updated_at = now()
     RETURNING proxy_id
 """
 
 
 async def assign(conn: Conn, *, domain: str, proxy_id: int, priority: int) -> bool:
-    """Put a proxy into a domain's pool; what is known of the pair stays. False: no such proxy."""
+    """Put a proxy into a domain's pool; what is known of the pair stays. False: no such proxy, or not any more."""
     return await conn.fetchval(ASSIGN, domain, proxy_id, priority) is not None
 
 
@@ -66,7 +66,7 @@ ASSIGN_MANY: Final = """
     INSERT INTO pairs (domain, proxy_id, assigned, priority)
     SELECT $1, proxy_id, true, wanted.priority
       FROM unnest($2::bigint[], $3::integer[]) AS wanted (proxy_id, priority) JOIN proxies USING (proxy_id)
-     ORDER BY proxy_id
+     ORDER BY proxy_id FOR KEY SHARE OF proxies
     ON CONFLICT (domain, proxy_id) DO UPDATE SET assigned = true, priority = excluded.priority, updated_at = now()
     RETURNING proxy_id
 """
