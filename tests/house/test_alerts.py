@@ -33,7 +33,9 @@ def test_b9_a_rule_has_the_shape_that_prometheus_reads(path: Path) -> None:
     found = rules(path)
     assert len({rule["alert"] for rule in found}) == len(found)
     for rule in found:
-        assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert (
+            {"alert", "expr", "labels", "annotations"} <= set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        )
         assert re.fullmatch(r"Limpet[A-Za-z]+", rule["alert"])
         assert DURATION.fullmatch(rule.get("for", "0s"))
         assert rule["labels"]["severity"] in ("info", "warning", "critical")
