@@ -61,12 +61,15 @@ async def test_b8_an_hour_of_a_proxy_is_shared_among_domains_by_their_uses(api: 
 
 async def test_b8_what_was_paid_for_and_not_used_is_shown_beside(api: BrokerApi) -> None:
     idle = await api.add(port=1, provider="acme", monthly_cost="73")
-    await api.pool.execute("UPDATE proxies SET created_at = date_trunc('hour', now()) - interval '9 h'")
     await api.used("a.test", idle, good=10)
     await api.roll_up()
-    since = (await api.pool.fetchval("SELECT now() - interval '2 days'")).isoformat()
+    # Ten hours that are over: it was there in all of them, and used in the last one.
+    end = await api.pool.fetchval("SELECT date_trunc('hour', now())")
+    await api.pool.execute("UPDATE proxies SET created_at = $1", end - timedelta(hours=9, minutes=30))
+    await api.pool.execute("UPDATE usage_hours SET hour = $1", end - timedelta(hours=1))
+    period = {"since": (end - timedelta(days=2)).isoformat(), "until": end.isoformat()}
     for by, name in (("proxy", str(idle)), ("provider", "acme")):
-        found = (await costs(api, by, since=since))[name]
+        found = (await costs(api, by, **period))[name]
         assert (found["cost"], found["idle_cost"]) == ("0.100000", "0.900000")
         assert (found["cost_per_thousand"], found["cost_per_thousand_with_idle"]) == ("10.000000", "100.000000")
 
