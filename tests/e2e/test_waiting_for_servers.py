@@ -15,9 +15,9 @@ from typing import Any
 
 import httpx
 import pytest
-from cryptography.fernet import Fernet
 
 from tests.conftest import Database
+from tests.support.sealing import sealing_key
 from tests.support.servers import free_port, nats_server
 from tests.support.waiting import until
 
@@ -34,7 +34,7 @@ def service(name: str, *, folder: Path, dsn: str, nats_url: str) -> Iterator[tup
         "LIMPET_HTTP_PORT": str(free_port()),
         "LIMPET_GRPC_PORT": str(free_port()),
         "LIMPET_API_KEYS": "admin:" + hashlib.sha256(b"key").hexdigest(),
-        "LIMPET_SECRET_KEYS": Fernet.generate_key().decode(),
+        "LIMPET_SECRET_KEYS": sealing_key(),
         "LIMPET_PAGE_STORE": (folder / "pages").as_uri(),
     }
     with (folder / f"{name}.log").open("wb") as log:

@@ -16,7 +16,6 @@ import asyncpg
 import grpc
 import httpx
 import pytest
-from cryptography.fernet import Fernet
 
 from limpet.contracts.events.v1.proxy_pb2 import ProxyChanged
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
@@ -24,6 +23,7 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.kit.bus import Bus
 from limpet.kit.rpc import open_channel
 from tests.conftest import Database
+from tests.support.sealing import sealing_key
 from tests.support.servers import free_port
 
 PASSWORD = "pa55:w0rd"
@@ -57,7 +57,7 @@ async def running(database: Database, nats_url: str, tmp_path: Path) -> AsyncIte
         "LIMPET_HTTP_PORT": str(rest),
         "LIMPET_GRPC_PORT": str(rpc),
         "LIMPET_API_KEYS": keys,
-        "LIMPET_SECRET_KEYS": Fernet.generate_key().decode(),
+        "LIMPET_SECRET_KEYS": sealing_key(),
         "LIMPET_LOG_LEVEL": "DEBUG",
     }
     log = tmp_path / "log"

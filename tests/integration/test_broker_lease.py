@@ -12,7 +12,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from cryptography.fernet import Fernet
 
 from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
@@ -27,8 +26,9 @@ from limpet.proxy_broker.store import pairs, proxies
 from limpet.proxy_broker.store.proxies import NewProxy
 from limpet.proxy_broker.vault import Vault
 from tests.conftest import Database, PoolFactory
+from tests.support.sealing import sealing_key
 
-VAULT = Vault(Fernet.generate_key().decode())
+VAULT = Vault(sealing_key())
 PROXY = Threshold(failures=10, cooldown=timedelta(minutes=60))
 PAIR = Threshold(failures=5, cooldown=timedelta(minutes=30))
 PLAIN = NewProxy(
@@ -347,7 +347,7 @@ async def test_a_removed_proxy_takes_its_leases_with_it(broker: Broker) -> None:
 
 async def test_a_password_no_key_opens_sets_its_proxy_aside_and_spares_the_others(broker: Broker) -> None:
     lost, good = await broker.add(), await broker.add(username="u")
-    stranger = Vault(Fernet.generate_key().decode())
+    stranger = Vault(sealing_key())
     async with broker.pool.acquire() as conn:
         await proxies.set_password(conn, proxy_id=lost, sealed=stranger.seal("x", proxy_id=lost))
         await proxies.set_password(conn, proxy_id=good, sealed=VAULT.seal("p:w", proxy_id=good))

@@ -6,12 +6,12 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from cryptography.fernet import Fernet
 
 from limpet.proxy_broker.errors import SecretUnreadable
 from limpet.proxy_broker.refusal import Patience, Survey, Wait, refuse
 from limpet.proxy_broker.strategy import Candidate, choose
 from limpet.proxy_broker.vault import Vault
+from tests.support.sealing import sealing_key
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MONTH = datetime(2026, 2, 1, tzinfo=UTC)
@@ -93,7 +93,7 @@ def test_a_refusal_says_why_and_when_to_ask_again(found: Survey, reason: str, re
 
 
 def test_a_password_opens_only_for_its_own_proxy() -> None:
-    vault = Vault(Fernet.generate_key().decode())
+    vault = Vault(sealing_key())
     sealed = vault.seal("a:b:c", proxy_id=7)
     assert "a:b:c" not in sealed
     assert vault.open(sealed, proxy_id=7) == "a:b:c"
@@ -101,11 +101,36 @@ def test_a_password_opens_only_for_its_own_proxy() -> None:
         vault.open(sealed, proxy_id=8)
 
 
-def test_an_old_key_still_opens_and_rotation_lets_it_go() -> None:
-    old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
+def test_an_old_key_still_opens_and_the_token_says_which_key_it_needs() -> None:
+    old, new = sealing_key(), sealing_key()
     sealed = Vault(old).seal("secret", proxy_id=1)
     both = Vault(f"{new},{old}")
     assert both.open(sealed, proxy_id=1) == "secret"
-    assert Vault(new).open(both.rotate(sealed), proxy_id=1) == "secret"
+    assert both.key_ids == [Vault(new).newest, Vault(old).newest]
+    assert sealed.split(":")[1] == Vault(old).newest
+    again = both.seal("secret", proxy_id=1)
+    assert again.split(":")[1] == both.newest == Vault(new).newest
+    assert Vault(new).open(again, proxy_id=1) == "secret"
     with pytest.raises(SecretUnreadable):
         Vault(new).open(sealed, proxy_id=1)
+
+
+def test_the_same_password_is_never_sealed_the_same_way_twice() -> None:
+    vault = Vault(sealing_key())
+    assert len({vault.seal("secret", proxy_id=1) for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("place", [0, 5, 20, -1])
+def test_a_token_that_was_touched_does_not_open(place: int) -> None:
+    vault = Vault(sealing_key())
+    sealed = list(vault.seal("a long enough password", proxy_id=1))
+    sealed[place] = "A" if sealed[place] != "A" else "B"
+    with pytest.raises(SecretUnreadable):
+        vault.open("".join(sealed), proxy_id=1)
+
+
+@pytest.mark.parametrize("keys", ["", ",", "c2hvcnQ=", "not base64!", "A" * 44 + "," + "short"])
+def test_what_is_no_key_is_refused_and_not_repeated(keys: str) -> None:
+    with pytest.raises(ValueError, match="key") as error:
+        Vault(keys)
+    assert not keys.strip(",") or keys not in str(error.value)

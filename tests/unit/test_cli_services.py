@@ -19,7 +19,7 @@ def wiring(**inherited: str) -> Wiring:
         dsns=dsns,
         nats_url="nats://n",
         key="the-key",
-        secret_key="fernet",
+        secret_key="sealing",
         webhook_secret="master",
         inherited=inherited,
     )

@@ -22,6 +22,8 @@ from limpet.health.routes import owner_of
         ("/api/admin/domain-proxies/example.org", "proxy-broker"),
         ("/api/admin/dead-letters/7/replay", "scheduler"),
         ("/api/admin/proxies", "proxy-broker"),
+        ("/api/admin/proxy-budgets/domain/example.org", "proxy-broker"),
+        ("/api/admin/proxy-alerts", "proxy-broker"),
         ("/api/items", "parser"),
         ("/api/items-old", None),
         ("/api/admin/errors", None),

@@ -112,15 +112,20 @@ class FrontDoor:
         *,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        kind: str = "text/plain",
         fine: Sequence[int] = (),
         patience: float = PATIENCE_SECONDS,
     ) -> httpx.Response:
-        """Send once, or again while the platform is only away for a moment."""
+        """Send once, or again while the platform is only away for a moment. A body is JSON, or text of some kind."""
+        sent: dict[str, Any] = {"json": body}
+        if text is not None:
+            sent = {"content": text.encode(), "headers": {"Content-Type": kind}}
         deadline = time.monotonic() + patience
         while True:
             late = time.monotonic() >= deadline
             try:
-                answer = self._client.request(method, path, json=body, params=query)
+                answer = self._client.request(method, path, params=query, **sent)
             except httpx.TransportError as error:
                 if late:
                     hint = "Is it running? Start it with: limpet up"

@@ -6,6 +6,7 @@ import typer
 
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
+from limpet.cli.proxies.commands import app as proxies
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -20,6 +21,7 @@ app.command()(up)
 app.command()(crawl)
 app.command()(status)
 app.command()(explain)
+app.add_typer(proxies, name="proxies")
 
 if __name__ == "__main__":
     app()

@@ -158,7 +158,7 @@ class Platform:
             dsns={name: self._postgres.dsn(name) for name in DATABASES},
             nats_url=nats_url,
             key=key,
-            secret_key=keep_private(kept / "secret-key", _fernet_key),
+            secret_key=keep_private(kept / "secret-key", _sealing_key),
             webhook_secret=keep_private(kept / "webhook-secret", lambda: secrets.token_hex(32)),
             inherited=self._env,
             own=self._own_env,
@@ -235,7 +235,7 @@ def _probe(client: httpx.Client, name: str, wiring: Wiring) -> Callable[[], str]
     return probe
 
 
-def _fernet_key() -> str:
+def _sealing_key() -> str:
     return base64.urlsafe_b64encode(secrets.token_bytes(32)).decode()
 
 

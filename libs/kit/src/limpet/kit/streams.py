@@ -59,6 +59,7 @@ PARSER = ConsumerSpec("parser", "PAGES", ("crawl.page.fetched", "crawl.page.pars
 SCHEDULER_SETTLE_PARSED = ConsumerSpec("scheduler-settle-parsed", "PARSED", ("crawl.parsed.*",))
 SCHEDULER_DISCOVER = ConsumerSpec("scheduler-discover", "PARSED", ("crawl.links.*",))
 HEALTH_ERRORS = ConsumerSpec("health-errors", "ERRORS", ("error.*",))
+BROKER_DOMAINS = ConsumerSpec("broker-domains", "FACTS", ("domain.changed.*",))
 CONSUMERS = (
     FETCHER_HIGH,
     FETCHER_NORMAL,
@@ -67,6 +68,7 @@ CONSUMERS = (
     SCHEDULER_SETTLE_PARSED,
     SCHEDULER_DISCOVER,
     HEALTH_ERRORS,
+    BROKER_DOMAINS,
 )
 
 

@@ -19,6 +19,8 @@ OWNERS: Final[Mapping[str, Upstream]] = {
     "/api/admin/proxies": "proxy-broker",
     "/api/admin/domain-proxies": "proxy-broker",
     "/api/admin/proxy-costs": "proxy-broker",
+    "/api/admin/proxy-budgets": "proxy-broker",
+    "/api/admin/proxy-alerts": "proxy-broker",
     "/api/products": "parser",
     "/api/items": "parser",
     "/api/targets": "parser",

@@ -13,15 +13,19 @@ from limpet.kit.rest import serve_rest
 from limpet.kit.rpc import serve_rpc
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
+from limpet.kit.streams import BROKER_DOMAINS
 from limpet.proxy_broker import server
+from limpet.proxy_broker.alerts import Alerts, Limits
 from limpet.proxy_broker.announce import Announce
-from limpet.proxy_broker.api import make_api
+from limpet.proxy_broker.api.app import make_api
 from limpet.proxy_broker.blame import Threshold
+from limpet.proxy_broker.domain_facts import DomainFacts
 from limpet.proxy_broker.expire import Expire
 from limpet.proxy_broker.lease import Lease
 from limpet.proxy_broker.probe import Probe
 from limpet.proxy_broker.refusal import Patience
 from limpet.proxy_broker.report import Report
+from limpet.proxy_broker.rollup import RollUp
 from limpet.proxy_broker.settings import Settings
 from limpet.proxy_broker.tier import TierRule
 from limpet.proxy_broker.vault import Vault
@@ -74,7 +78,13 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             ttl=settings.lease_ttl,
             ttl_max=settings.lease_ttl_max,
         )
-        api = make_api(keys=settings.keys, pool=pool, vault=vault, announce=announce)
+        limits = Limits(
+            least_proxies=settings.alert_least_proxies,
+            failure_share=settings.alert_failure_share,
+            least_uses=settings.alert_least_uses,
+        )
+        watch = Alerts(pool=pool, vault=vault, limits=limits, every=settings.alerts_every)
+        api = make_api(keys=settings.keys, pool=pool, vault=vault, announce=announce, watch=watch)
         await serve(
             readiness=readiness,
             database=watch_pool(pool, readiness),
@@ -90,6 +100,9 @@ async def work(settings: Settings, readiness: Readiness) -> None:
                 timeout=settings.probe_timeout,
                 every=settings.expire_every,
             ).run(),
+            roll_up=RollUp(pool=pool, every=settings.rollup_every, keep=settings.usage_retention).run(),
+            alerts=watch.run(),
+            domains=bus.consume(BROKER_DOMAINS, DomainFacts(pool).on_domain_changed, slots=8),
             rest=serve_rest(api, host=settings.http_host, port=settings.http_port),
             rpc=serve_rpc(
                 lambda grpc_server: add_ProxyServiceServicer_to_server(calls, grpc_server),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 LEASES_GIVEN = Counter("limpet_proxy_broker_leases_given_total", "Leases given.")
 LEASES_REFUSED = Counter("limpet_proxy_broker_leases_refused_total", "Wants that got no proxy.", ["reason"])
@@ -14,3 +14,8 @@ REPORT_SECONDS = Histogram("limpet_proxy_broker_report_seconds", "Time of one Re
 DOMAINS_HELD = Counter("limpet_proxy_broker_domains_held_total", "Domains held because all proxies were refused.")
 TIERS_CHANGED = Counter("limpet_proxy_broker_tiers_changed_total", "Domains that went to another tier.", ["direction"])
 PROBES = Counter("limpet_proxy_broker_probes_total", "Proxies dialled after a cool-down.", ["result"])
+ALERTS = Gauge("limpet_proxy_broker_alerts", "Domains and budgets for which this condition holds.", ["reason"])
+PROXIES = Gauge("limpet_proxy_broker_proxies", "Proxies by state.", ["state"])
+OLD_PASSWORDS = Gauge("limpet_proxy_broker_old_passwords", "Passwords that are not under the newest key.")
+BUDGETS_CHANGED = Counter("limpet_proxy_broker_budgets_changed_total", "Budgets that entered this state.", ["state"])
+IMPORTED = Counter("limpet_proxy_broker_imported_total", "Lines of imported lists.", ["outcome"])

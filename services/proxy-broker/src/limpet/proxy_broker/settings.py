@@ -17,7 +17,9 @@ class Settings(RestCommon):
     http_port: int = Field(default=8084, ge=0, le=65535, description="Port of the REST API.")
     grpc_host: str = Field(default="127.0.0.1", description="Address that gRPC listens on.")
     grpc_port: int = Field(default=9204, ge=1, le=65535, description="Port of gRPC.")
-    secret_keys: SecretStr = Field(description="Fernet keys that seal proxy passwords, newest first, comma-separated.")
+    secret_keys: SecretStr = Field(
+        description="Keys that seal proxy passwords: 32 bytes in url-safe base64, newest first, comma-separated."
+    )
     lease_ttl: timedelta = Field(default=timedelta(seconds=60), description="Life of a lease that names no other.")
     lease_ttl_max: timedelta = Field(default=timedelta(minutes=10), description="Longest life of a lease.")
     expire_every: timedelta = Field(default=timedelta(seconds=1), description="How often dead leases are collected.")
@@ -43,6 +45,16 @@ class Settings(RestCommon):
         description="host:port that probes reach through a proxy. Empty: they only dial the proxy and log in.",
     )
     probe_timeout: timedelta = Field(default=timedelta(seconds=5), description="Time for one probe of a proxy.")
+    rollup_every: timedelta = Field(default=timedelta(seconds=5), description="How often uses are added to their hour.")
+    usage_retention: timedelta = Field(
+        default=timedelta(days=400), ge=timedelta(days=62), description="How long the hours of use are kept."
+    )
+    alerts_every: timedelta = Field(default=timedelta(seconds=15), description="How often the alert gauges follow.")
+    alert_least_proxies: int = Field(default=3, ge=1, description="Fewer active proxies of a domain are an alert.")
+    alert_failure_share: float = Field(
+        default=0.1, ge=0, lt=1, description="A larger share of failures in a domain's last hour is an alert."
+    )
+    alert_least_uses: int = Field(default=10, ge=1, description="Uses in that hour from which on the share counts.")
 
     @field_validator("secret_keys")
     @classmethod
@@ -51,5 +63,5 @@ class Settings(RestCommon):
             Vault(keys.get_secret_value())
         except ValueError:
             # The message is printed: it must not hold the value.
-            raise ValueError("not a comma-separated list of Fernet keys") from None
+            raise ValueError("not a comma-separated list of keys of 32 bytes in url-safe base64") from None
         return keys

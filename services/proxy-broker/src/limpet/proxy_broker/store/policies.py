@@ -52,3 +52,10 @@ async def save(conn: Conn, policy: Policy) -> None:
         policy.block_cooldown,
         policy.wave_proxies,
     )
+
+
+REMOVE: Final = "DELETE FROM policies WHERE domain = $1 RETURNING domain"
+
+
+async def remove(conn: Conn, *, domain: str) -> bool:
+    return await conn.fetchval(REMOVE, domain) is not None

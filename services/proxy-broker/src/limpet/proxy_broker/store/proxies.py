@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import Final
@@ -25,6 +25,7 @@ class NewProxy:
     monthly_cost: Decimal | None
     max_requests_per_hour: int | None
     max_concurrent_leases: int
+    cost_per_gb: Decimal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +43,7 @@ class Proxy(NewProxy):
     success_count: int
     failure_count: int
     block_count: int
+    success_rate: float | None
     avg_response_ms: float | None
     last_used_at: datetime | None
     last_success_at: datetime | None
@@ -50,10 +52,23 @@ class Proxy(NewProxy):
     updated_at: datetime
 
 
+@dataclass(frozen=True, kw_only=True)
+class Filters:
+    """Which proxies of a list are wanted; None means all."""
+
+    provider: str | None = None
+    country_code: str | None = None
+    kind: str | None = None
+    protocol: str | None = None
+    active: bool | None = None
+    # Those assigned to this domain's pool.
+    domain: str | None = None
+
+
 ADD: Final = """
     INSERT INTO proxies (protocol, host, port, username, kind, country_code, city, provider, monthly_cost,
-                         max_requests_per_hour, max_concurrent_leases)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+                         max_requests_per_hour, max_concurrent_leases, cost_per_gb)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
     ON CONFLICT ON CONSTRAINT proxies_identity DO NOTHING
     RETURNING proxy_id
 """
@@ -68,25 +83,63 @@ async def add(conn: Conn, *, proxy: NewProxy) -> int | None:
 SET_PASSWORD: Final = "UPDATE proxies SET password_sealed = $2, updated_at = now() WHERE proxy_id = $1"  # noqa: S105
 
 
-async def set_password(conn: Conn, *, proxy_id: int, sealed: str) -> None:
+async def set_password(conn: Conn, *, proxy_id: int, sealed: str | None) -> None:
+    """None takes the password away."""
     await conn.execute(SET_PASSWORD, proxy_id, sealed)
 
 
 LIST: Final = """
     SELECT protocol, host, port, username, kind, country_code, city, provider, monthly_cost, max_requests_per_hour,
-           max_concurrent_leases, proxy_id, password_sealed IS NOT NULL AS has_password, operator_disabled,
+           max_concurrent_leases, cost_per_gb, proxy_id, password_sealed IS NOT NULL AS has_password, operator_disabled,
            NOT operator_disabled AND (cooling_until IS NULL OR cooling_until <= statement_timestamp()) AS active,
            cooling_until, relapses, open_leases, consecutive_failures, success_count, failure_count, block_count,
+           success_count::float8 / nullif(success_count + failure_count, 0) AS success_rate,
            avg_response_ms, last_used_at, last_success_at, last_failure_at, created_at, updated_at
-      FROM proxies
+      FROM proxies AS proxy
      WHERE proxy_id > $1 AND ($2::bigint IS NULL OR proxy_id = $2)
+       AND ($4::text IS NULL OR provider = $4) AND ($5::text IS NULL OR country_code = $5)
+       AND ($6::text IS NULL OR kind = $6) AND ($7::text IS NULL OR protocol = $7)
+       AND ($8::boolean IS NULL OR $8 =
+            (NOT operator_disabled AND (cooling_until IS NULL OR cooling_until <= statement_timestamp())))
+       AND ($9::text IS NULL OR EXISTS (SELECT FROM pairs AS pair WHERE pair.domain = $9 AND pair.assigned
+                                                                    AND pair.proxy_id = proxy.proxy_id))
      ORDER BY proxy_id LIMIT $3
 """
 
 
-async def list_after(conn: Conn, *, after: int, limit: int, only: int | None = None) -> list[Proxy]:
+async def list_after(
+    conn: Conn, *, after: int, limit: int, only: int | None = None, filters: Filters | None = None
+) -> list[Proxy]:
     """A page of proxies in the order of their ids, or one of them."""
-    return [Proxy(**row) for row in await conn.fetch(LIST, after, only, limit)]
+    wanted = asdict(filters or Filters()).values()
+    return [Proxy(**row) for row in await conn.fetch(LIST, after, only, limit, *wanted)]
+
+
+LOCK: Final = """
+    SELECT protocol, host, port, username, kind, country_code, city, provider, monthly_cost, max_requests_per_hour,
+           max_concurrent_leases, cost_per_gb
+      FROM proxies WHERE proxy_id = $1 FOR UPDATE
+"""
+
+
+async def lock(conn: Conn, *, proxy_id: int) -> NewProxy | None:
+    """What a person said about it, held until it is changed or removed."""
+    row = await conn.fetchrow(LOCK, proxy_id)
+    return NewProxy(**row) if row is not None else None
+
+
+CHANGE: Final = """
+    UPDATE proxies
+       SET protocol = $2, host = $3, port = $4, username = $5, kind = $6, country_code = $7, city = $8, provider = $9,
+           monthly_cost = $10, max_requests_per_hour = $11, max_concurrent_leases = $12, cost_per_gb = $13,
+           updated_at = now()
+     WHERE proxy_id = $1
+"""
+
+
+async def change(conn: Conn, *, proxy_id: int, proxy: NewProxy) -> None:
+    """A locked proxy becomes what is said here. An identity that another has is a UniqueViolationError."""
+    await conn.execute(CHANGE, proxy_id, *(getattr(proxy, field.name) for field in fields(NewProxy)))
 
 
 ENABLE: Final = """
@@ -117,3 +170,16 @@ REMOVE: Final = "DELETE FROM proxies WHERE proxy_id = $1 RETURNING proxy_id"
 
 async def remove(conn: Conn, *, proxy_id: int) -> bool:
     return await conn.fetchval(REMOVE, proxy_id) is not None
+
+
+COUNT: Final = """
+    SELECT CASE WHEN operator_disabled THEN 'disabled'
+                WHEN cooling_until > statement_timestamp() THEN 'cooling' ELSE 'active' END AS state,
+           count(*) AS count
+      FROM proxies GROUP BY 1
+"""
+
+
+async def count(conn: Conn) -> dict[str, int]:
+    """How many there are in each state."""
+    return {row["state"]: row["count"] for row in await conn.fetch(COUNT)}
