@@ -25,15 +25,12 @@ QUEUE = """
     INSERT INTO due_tasks (domain_id, group_key, priority, due_at, task_id)
     SELECT domain_id, '', priority, scheduled_at, task_id FROM crawl_tasks WHERE task_id > $1
 """
-# Those that have tasks, in no order of theirs.
-SLEEP = """
-    DELETE FROM ready_domains WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint
-"""
+# Those that have tasks, in no order of theirs. One that is awake keeps its place, as it does in the service.
 WAKE = """
     WITH woken AS (
         UPDATE domains d SET ready_at = moment, place = moment
           FROM (SELECT domain_id, now() - interval '1 ms' * (domain_id * 7919 % 100003) AS moment FROM domains
-                 WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint) AS due
+                 WHERE domain_id >= $1::bigint AND domain_id < $1 + $2::bigint AND ready_at = 'infinity') AS due
          WHERE d.domain_id = due.domain_id
      RETURNING d.place, d.domain_id
     )
@@ -61,7 +58,6 @@ async def add_tasks(pool: Pool, count: int, *, first_domain: int, domains: int) 
         *(_insert(pool, TASKS, *span, domains, first_domain) for span in ((last, half - 1), (half, last + count - 1)))
     )
     await _insert(pool, QUEUE, last)
-    await _insert(pool, SLEEP, first_domain, min(count, domains))
     await _insert(pool, WAKE, first_domain, min(count, domains))
     async with pool.acquire() as conn:
         await conn.execute("SET maintenance_work_mem = '256MB'")
