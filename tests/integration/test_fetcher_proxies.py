@@ -271,7 +271,7 @@ async def test_f2_an_open_breaker_decides_without_a_call_and_lets_one_through_at
     place: Place,
 ) -> None:
     broker, port = ToldBroker(grant(place)), free_port()
-    fetcher = await place.make(broker=f"127.0.0.1:{port}")
+    fetcher = await place.make(broker=f"127.0.0.1:{port}", limit=64)
     breaker = fetcher.broker.breaker
     async with fetcher.taking_orders():
         await open_the_breaker(place, fetcher)
