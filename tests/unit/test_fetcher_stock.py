@@ -16,14 +16,15 @@ from limpet.fetcher.validate import Failure, Rejection
 TEA, SALT = Shelf("shop.test", "tea", False), Shelf("shop.test", "salt", False)
 
 
-def leased(lease_id: int, *, shelf: Shelf = TEA, ends_at: float = 100.0) -> Leased:
-    return Leased(Grant(lease_id=lease_id, password="s3cret"), shelf, keep_until=ends_at - 30, ends_at=ends_at)
+def leased(lease_id: int, *, shelf: Shelf = TEA, good_until: float = 100.0) -> Leased:
+    grant = Grant(lease_id=lease_id)
+    return Leased(grant, shelf, keep_until=good_until - 30, good_until=good_until, ends_at=good_until + 100)
 
 
 def test_f2_of_those_that_last_long_enough_the_one_that_ends_first_is_taken() -> None:
     stock = Stock()
-    for lease_id, ends_at in ((1, 90.0), (2, 130.0), (3, 110.0)):
-        stock.put(leased(lease_id, ends_at=ends_at))
+    for lease_id, good_until in ((1, 90.0), (2, 130.0), (3, 110.0)):
+        stock.put(leased(lease_id, good_until=good_until))
     taken = [stock.take(TEA, needed_until=100.0) for _ in range(3)]
     assert [one.grant.lease_id if one else None for one in taken] == [3, 2, None]
     assert len(stock) == 1
@@ -39,7 +40,7 @@ def test_f2_a_lease_serves_only_orders_of_its_domain_session_and_freedom() -> No
 
 def test_f2_what_was_taken_cannot_be_let_go() -> None:
     stock = Stock()
-    first, second = leased(1, ends_at=90.0), leased(2)
+    first, second = leased(1, good_until=90.0), leased(2)
     stock.put(first)
     stock.put(second)
     assert stock.take(TEA, needed_until=0.0) is first
@@ -50,7 +51,7 @@ def test_f2_what_was_taken_cannot_be_let_go() -> None:
 
 def test_f2_a_direct_lease_has_no_proxy_to_go_through() -> None:
     grant = Grant(lease_id=1, direct=True)
-    assert Leased(grant, TEA, keep_until=0.0, ends_at=0.0).via is None
+    assert Leased(grant, TEA, keep_until=0.0, good_until=0.0, ends_at=0.0).via is None
 
 
 PAGE = OrderKind.ORDER_KIND_PAGE

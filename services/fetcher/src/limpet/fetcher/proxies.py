@@ -80,7 +80,8 @@ class Proxies:
         ASKED.inc()
         # The broker may give less than was asked for. Its clock is another one: it can shorten a lease, not prolong it.
         lasts = min(ttl, to_seconds(grant.expires_time) - now) if grant.HasField("expires_time") else ttl
-        return Leased(grant, shelf, keep_until=began + lasts - seconds - SPARE_SECONDS, ends_at=began + ttl)
+        good_until = began + lasts - SPARE_SECONDS
+        return Leased(grant, shelf, keep_until=good_until - seconds, good_until=good_until, ends_at=began + ttl)
 
     def give_back(self, leased: Leased) -> None:
         """It was not used. It is charged to the proxy's hour all the same, so another order may have it."""

@@ -26,7 +26,9 @@ class Leased:
     shelf: Shelf
     # The last moment at which an order as long as the first one can still be carried out with it.
     keep_until: float
-    # The broker has taken it back by then.
+    # It is good for a request that is over by then.
+    good_until: float
+    # The broker has surely taken it back by then.
     ends_at: float
 
     @property
@@ -53,10 +55,10 @@ class Stock:
         kept = self._shelves.get(shelf)
         if not kept:
             return None
-        fit = [leased for leased in kept if leased.ends_at >= needed_until]
+        fit = [leased for leased in kept if leased.good_until >= needed_until]
         if not fit:
             return None
-        found = min(fit, key=lambda leased: leased.ends_at)
+        found = min(fit, key=lambda leased: leased.good_until)
         self.remove(found)
         return found
 
