@@ -48,17 +48,17 @@ class Silent(Bus):
 
 
 class Brokering:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, proxy: Threshold = PROXY, pair: Threshold = PAIR) -> None:
         announce = Announce(pool, Silent())
         self.pool = pool
-        self.leasing = Lease(pool=pool, vault=VAULT, proxy=PROXY, pair=PAIR, patience=Patience())
-        self.reporting = Report(pool=pool, announce=announce, proxy=PROXY, pair=PAIR)
+        self.leasing = Lease(pool=pool, vault=VAULT, proxy=proxy, pair=pair, patience=Patience())
+        self.reporting = Report(pool=pool, announce=announce, proxy=proxy, pair=pair)
         self.expiry = Expire(pool=pool, every=timedelta(seconds=1))
         self.prober = Prober(
             pool=pool,
             vault=VAULT,
             announce=announce,
-            threshold=PROXY,
+            threshold=proxy,
             every=timedelta(seconds=1),
             timeout=timedelta(seconds=3),
         )
@@ -106,6 +106,11 @@ class Brokering:
                 probe,
             )
         return lease_id
+
+    async def report(self, outcome: Outcome, *lease_ids: int) -> int:
+        return await self.reporting.report(
+            [Use(lease_id=lease_id, outcome=outcome, response_ms=50) for lease_id in lease_ids]
+        )
 
     async def use(
         self,
