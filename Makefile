@@ -52,6 +52,9 @@ bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compar
 bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the scheduler's queue on millions of rows
 	@$(PY) -m bench.scheduler
 
+bench-broker: $(STAMP) ## Measure how many leases with reports a second the proxy broker gives, and how fast
+	@$(PY) -m bench.broker
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -61,4 +64,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler chaos lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker chaos lock clean

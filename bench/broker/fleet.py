@@ -45,7 +45,7 @@ PAIRS_SQL = """
       FROM (SELECT proxy_id, row_number() OVER (ORDER BY proxy_id) AS rank FROM proxies) AS counted
      WHERE rank <= $2
 """
-PASSWORD_SQL = "UPDATE proxies SET password_sealed = $2 WHERE proxy_id = $1"  # noqa: S105
+PASSWORD_SQL = "UPDATE proxies SET password_sealed = $2 WHERE proxy_id = $1"
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING
 
 import uvloop
 
@@ -17,6 +18,9 @@ from bench.broker.fleet import Fleet, domains
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.kit.rpc import open_channel
+
+if TYPE_CHECKING:
+    from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceAsyncStub
 
 DEADLINE = 10.0
 
@@ -74,7 +78,9 @@ async def _obey(order: Order, pipe: Connection) -> None:
     async with open_channel(order.addresses[0]) as first, open_channel(order.addresses[-1]) as last:
         stubs = [ProxyServiceStub(first), ProxyServiceStub(last)][: len(order.addresses)]
         tasks = itertools.count(time.time_ns())
-        await _run(stubs, Order(order.addresses, order.batch, order.at_once, min(2.0, order.seconds), order.rate), tasks)
+        await _run(
+            stubs, Order(order.addresses, order.batch, order.at_once, min(2.0, order.seconds), order.rate), tasks
+        )
         pipe.send("warm")
         pipe.recv()
         used, started = time.process_time(), time.perf_counter()
@@ -84,14 +90,15 @@ async def _obey(order: Order, pipe: Connection) -> None:
         pipe.send(outcome)
 
 
-async def _run(stubs: Sequence[ProxyServiceStub], order: Order, tasks: Iterator[int]) -> Outcome:
+async def _run(stubs: Sequence[ProxyServiceAsyncStub], order: Order, tasks: Iterator[int]) -> Outcome:
     outcome = Outcome()
     names = itertools.cycle(domains())
     end = time.perf_counter() + order.seconds
     if order.rate:
         await _pace(stubs, order, outcome, names, tasks)
     else:
-        async def loop(stub: ProxyServiceStub) -> None:
+
+        async def loop(stub: ProxyServiceAsyncStub) -> None:
             while time.perf_counter() < end:
                 await _turn(stub, order.batch, outcome, names, tasks)
 
@@ -100,7 +107,7 @@ async def _run(stubs: Sequence[ProxyServiceStub], order: Order, tasks: Iterator[
 
 
 async def _pace(
-    stubs: Sequence[ProxyServiceStub], order: Order, outcome: Outcome, names: Iterator[str], tasks: Iterator[int]
+    stubs: Sequence[ProxyServiceAsyncStub], order: Order, outcome: Outcome, names: Iterator[str], tasks: Iterator[int]
 ) -> None:
     """Turns begin by the clock, whether or not the one before has ended."""
     start, every = time.perf_counter(), order.batch / order.rate
@@ -112,7 +119,7 @@ async def _pace(
 
 
 async def _turn(
-    stub: ProxyServiceStub, batch: int, outcome: Outcome, names: Iterator[str], tasks: Iterator[int]
+    stub: ProxyServiceAsyncStub, batch: int, outcome: Outcome, names: Iterator[str], tasks: Iterator[int]
 ) -> None:
     """One call that leases, one that reports: 49 of 50 uses are good, as on a quiet day."""
     wants = [pb.Want(domain=next(names), task_id=next(tasks), attempt=1, ttl_seconds=60) for _ in range(batch)]

@@ -28,6 +28,14 @@ from limpet.proxy_broker.vault import Vault
 from limpet.proxy_broker.wave import WaveRule
 
 SERVICE = "proxy-broker"
+# Statements are planned once. Few calls work at a time: more would mostly wait for the locks of one another.
+PLANS = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+}
+CALLS_AT_ONCE = 3
 
 
 async def work(settings: Settings, readiness: Readiness) -> None:
@@ -38,6 +46,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     pair = Threshold(failures=settings.pair_failures, cooldown=settings.pair_cooldown, cooldown_max=longest)
     async with (
         open_pool(dsn, readiness=readiness) as pool,
+        open_pool(dsn, size=CALLS_AT_ONCE, settings=PLANS) as call_pool,
         open_bus(
             settings.nats_url, name=settings.worker_id, replicas=settings.stream_replicas, readiness=readiness
         ) as bus,
@@ -46,9 +55,9 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         announce = Announce(pool, bus)
         pulse = Pulse(bus, service=SERVICE, worker_id=settings.worker_id)
         calls = server.Server(
-            lease=Lease(pool=pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
+            lease=Lease(pool=call_pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
             report=Report(
-                pool=pool,
+                pool=call_pool,
                 announce=announce,
                 proxy=proxy,
                 pair=pair,

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Final
 
 from limpet.kit.pg import Conn
+from limpet.proxy_broker.literals import numbers
 from limpet.proxy_broker.tally import Ended
 
 CLOSE: Final = """
     DELETE FROM leases
-     WHERE lease_id = ANY($1::bigint[]) AND (proxy_id IS NULL OR proxy_id = ANY($2::bigint[]))
+     WHERE lease_id = ANY($1::text::bigint[]) AND (proxy_id IS NULL OR proxy_id = ANY($2::text::bigint[]))
  RETURNING lease_id, proxy_id, domain, probe, statement_timestamp()
 """
 
@@ -20,7 +21,7 @@ async def close(
     conn: Conn, *, lease_ids: Sequence[int], proxy_ids: Sequence[int]
 ) -> tuple[dict[int, Ended], datetime | None]:
     """Close leases of these locked proxies and of none, and say when. Those closed before are not among them."""
-    rows = await conn.fetch(CLOSE, lease_ids, proxy_ids)
+    rows = await conn.fetch(CLOSE, numbers(lease_ids), numbers(proxy_ids))
     return {row[0]: Ended(row[1], row[2], row[3]) for row in rows}, rows[0][4] if rows else None
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from limpet.kit.pg import Conn
 from limpet.proxy_broker.line import Key
+from limpet.proxy_broker.literals import numbers, texts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,8 @@ GIVE: Final = """
         INSERT INTO leases (task_id, attempt, domain, proxy_id, probe, holder, expires_at)
         SELECT new.task_id, new.attempt, new.domain, new.proxy_id, new.probe, $7,
                statement_timestamp() + new.seconds * interval '1 second'
-          FROM unnest($1::bigint[], $2::integer[], $3::text[], $4::bigint[], $5::text[], $6::float8[])
+          FROM unnest($1::text::bigint[], $2::text::integer[], $3::text::text[], $4::text::bigint[], $5::text::text[],
+                      $6::text::float8[])
                AS new (task_id, attempt, domain, proxy_id, probe, seconds)
          ORDER BY new.task_id, new.attempt
         ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
@@ -83,8 +85,16 @@ async def give(
 
     Counts them against the locked proxies, concurrency now and the hour for good. Pairs wait for the report.
     """
-    tasks, attempts = [task_id for task_id, _ in keys], [attempt for _, attempt in keys]
-    rows = await conn.fetch(GIVE, tasks, attempts, domains, proxies, probes, seconds, holder)
+    rows = await conn.fetch(
+        GIVE,
+        numbers([task_id for task_id, _ in keys]),
+        numbers([attempt for _, attempt in keys]),
+        texts(domains),
+        numbers(proxies),
+        texts(probes),
+        numbers(seconds),
+        holder,
+    )
     return {(task_id, attempt): (lease_id, expires_at) for task_id, attempt, lease_id, expires_at in rows}
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from limpet.kit.pg import Conn
 from limpet.proxy_broker.blame import Health
+from limpet.proxy_broker.literals import numbers, texts
 from limpet.proxy_broker.tally import PairKey
 
 Key = PairKey
@@ -16,14 +17,15 @@ LOCK: Final = """
     SELECT domain, proxy_id, consecutive_failures, avg_response_ms, cooling_until, relapses, relapsed_at,
            success_share, block_share, shared_at, blocked_until
       FROM pairs
-     WHERE (domain, proxy_id) IN (SELECT * FROM unnest($1::text[], $2::bigint[]))
+     WHERE (domain, proxy_id) IN (SELECT * FROM unnest($1::text::text[], $2::text::bigint[]))
      ORDER BY domain, proxy_id FOR NO KEY UPDATE
 """
 
 
 async def lock(conn: Conn, *, keys: Collection[Key]) -> dict[Key, Health]:
     """The health of pairs, held until the report is written."""
-    rows = await conn.fetch(LOCK, [domain for domain, _ in keys], [proxy_id for _, proxy_id in keys])
+    names, ids = [domain for domain, _ in keys], [proxy_id for _, proxy_id in keys]
+    rows = await conn.fetch(LOCK, texts(names), numbers(ids))
     return {(row[0], row[1]): Health(*row[2:]) for row in rows}
 
 
@@ -50,8 +52,8 @@ RECORD: Final = """
            shared_at = CASE WHEN new.successes + new.failures > 0 THEN $1 ELSE pair.shared_at END,
            last_success_at = CASE WHEN new.successes > 0 THEN $1 ELSE pair.last_success_at END,
            last_failure_at = CASE WHEN new.failures > 0 THEN $1 ELSE pair.last_failure_at END
-      FROM unnest($2::text[], $3::bigint[], $4::integer[], $5::integer[], $6::integer[], $7::bigint[], $8::integer[],
-                  $9::float8[], $10::float8[], $11::float8[])
+      FROM unnest($2::text::text[], $3::text::bigint[], $4::text::integer[], $5::text::integer[], $6::text::integer[], $7::text::bigint[], $8::text::integer[],
+                  $9::text::float8[], $10::text::float8[], $11::text::float8[])
            AS new (domain, proxy_id, successes, failures, blocks, byte_count, consecutive_failures, avg_response_ms,
                    success_share, block_share)
      WHERE pair.domain = new.domain AND pair.proxy_id = new.proxy_id
@@ -64,16 +66,16 @@ async def record(conn: Conn, *, health: Mapping[Key, Health], now: datetime) -> 
     await conn.execute(
         RECORD,
         now,
-        [domain for domain, _ in health],
-        [proxy_id for _, proxy_id in health],
-        [value.successes for value in values],
-        [value.failures for value in values],
-        [value.blocks for value in values],
-        [value.byte_count for value in values],
-        [value.consecutive_failures for value in values],
-        [value.avg_response_ms for value in values],
-        [value.success_share for value in values],
-        [value.block_share for value in values],
+        texts([domain for domain, _ in health]),
+        numbers([proxy_id for _, proxy_id in health]),
+        numbers([value.successes for value in values]),
+        numbers([value.failures for value in values]),
+        numbers([value.blocks for value in values]),
+        numbers([value.byte_count for value in values]),
+        numbers([value.consecutive_failures for value in values]),
+        numbers([value.avg_response_ms for value in values]),
+        numbers([value.success_share for value in values]),
+        numbers([value.block_share for value in values]),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from limpet.kit.pg import Conn
 from limpet.proxy_broker.blame import Health
+from limpet.proxy_broker.literals import numbers
 from limpet.proxy_broker.policy import Kind
 
 COOL: Final = """
@@ -44,14 +45,14 @@ LOCK_LEASED: Final = """
     SELECT proxy_id, kind, consecutive_failures, avg_response_ms, cooling_until, relapses, relapsed_at,
            success_share, block_share, shared_at
       FROM proxies
-     WHERE proxy_id IN (SELECT proxy_id FROM leases WHERE lease_id = ANY($1::bigint[]))
+     WHERE proxy_id IN (SELECT proxy_id FROM leases WHERE lease_id = ANY($1::text::bigint[]))
      ORDER BY proxy_id FOR NO KEY UPDATE
 """
 
 
 async def lock_leased(conn: Conn, *, lease_ids: Sequence[int]) -> dict[int, Patient]:
     """The same for the proxies of these leases, with what we know of each."""
-    return {row[0]: Patient(row[1], Health(*row[2:])) for row in await conn.fetch(LOCK_LEASED, lease_ids)}
+    return {row[0]: Patient(row[1], Health(*row[2:])) for row in await conn.fetch(LOCK_LEASED, numbers(lease_ids))}
 
 
 RECORD: Final = """
@@ -63,8 +64,8 @@ RECORD: Final = """
            shared_at = CASE WHEN new.successes + new.failures + new.blocks > 0 THEN $1 ELSE proxy.shared_at END,
            last_success_at = CASE WHEN new.successes > 0 THEN $1 ELSE proxy.last_success_at END,
            last_failure_at = CASE WHEN new.failures > 0 THEN $1 ELSE proxy.last_failure_at END
-      FROM unnest($2::bigint[], $3::integer[], $4::integer[], $5::integer[], $6::integer[], $7::integer[], $8::float8[],
-                  $9::float8[], $10::float8[])
+      FROM unnest($2::text::bigint[], $3::text::integer[], $4::text::integer[], $5::text::integer[], $6::text::integer[], $7::text::integer[], $8::text::float8[],
+                  $9::text::float8[], $10::text::float8[])
            AS new (proxy_id, closed, successes, failures, blocks, consecutive_failures, avg_response_ms, success_share,
                    block_share)
      WHERE proxy.proxy_id = new.proxy_id
@@ -77,15 +78,15 @@ async def record(conn: Conn, *, closed: Mapping[int, int], health: Mapping[int, 
     await conn.execute(
         RECORD,
         now,
-        list(closed),
-        list(closed.values()),
-        [value.successes for value in values],
-        [value.failures for value in values],
-        [value.blocks for value in values],
-        [value.consecutive_failures for value in values],
-        [value.avg_response_ms for value in values],
-        [value.success_share for value in values],
-        [value.block_share for value in values],
+        numbers(list(closed)),
+        numbers(list(closed.values())),
+        numbers([value.successes for value in values]),
+        numbers([value.failures for value in values]),
+        numbers([value.blocks for value in values]),
+        numbers([value.consecutive_failures for value in values]),
+        numbers([value.avg_response_ms for value in values]),
+        numbers([value.success_share for value in values]),
+        numbers([value.block_share for value in values]),
     )
 
 
