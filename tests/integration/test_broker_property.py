@@ -33,7 +33,7 @@ from limpet.proxy_broker.store import proxies
 from tests.support.brokering import Brokering
 
 T = TypeVar("T")
-EXAMPLES, STEPS = 25, 50
+EXAMPLES, STEPS = 20, 40
 # Low, so that a short run reaches cool-downs and probations.
 PROXY = Threshold(failures=4, cooldown=timedelta(hours=1))
 PAIR = Threshold(failures=3, cooldown=timedelta(minutes=30))
@@ -48,7 +48,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     "site_failed",
     "unused",
 )
-PROXIES = st.integers(0, 8)
+PROXIES = st.integers(0, 6)
 TIERED = {"tiers": ("direct", "datacenter", "residential"), "wave_proxies": 2}
 POLICIES: tuple[dict[str, Any], ...] = (
     {},
@@ -147,16 +147,16 @@ class Counters(RuleBasedStateMachine):
     def sql(self, statement: str, *values: Any) -> Any:
         return self.run(self.pool.fetch(statement, *values))
 
-    @initialize(limit=st.sampled_from([None, 20]), most=st.integers(1, 3))
+    @initialize(limit=st.sampled_from([None, 60]), most=st.integers(1, 3))
     def start(self, *, limit: int | None, most: int) -> None:
         self.sql(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
         self.broker = Brokering(self.pool, proxy=PROXY, pair=PAIR)
         self.model = Model()
         self.limit, self.most = limit, most
-        for n in range(9):
+        for n in range(7):
             kind = "residential" if n % 3 == 2 else "datacenter"
             self.add(kind)
-            if n < 4:
+            if n < 3:
                 self.run(self.broker.assign("own.test", n + 1))
         self.decide(domain="b.test", policy=TIERED)
 
@@ -178,7 +178,7 @@ class Counters(RuleBasedStateMachine):
     @rule(
         domain=st.sampled_from(DOMAINS),
         outcome=st.sampled_from(["success", "proxy_failed", "proxy_failed", "blocked"]),
-        count=st.integers(1, 6),
+        count=st.sampled_from([1, 1, 2, 12]),
         direct=st.booleans(),
     )
     def crawl(self, *, domain: str, outcome: Outcome, count: int, direct: bool) -> None:
@@ -187,6 +187,21 @@ class Counters(RuleBasedStateMachine):
         uses = [Use(lease_id=lease_id, outcome=outcome, response_ms=9, byte_count=7) for lease_id in given]
         expected = sum([self.model.used(use) for use in uses])
         assert self.run(self.broker.reporting.report(uses)) == expected == len(given)
+
+    @rule(domain=st.sampled_from(DOMAINS), outcome=st.sampled_from(OUTCOMES))
+    def fall_ill_and_return(self, *, domain: str, outcome: Outcome) -> None:
+        """Everything of a domain fails until it is set aside, rests, and is tried again."""
+        for _ in range(4):
+            self.crawl(domain=domain, outcome="proxy_failed", count=12, direct=False)
+        self.all_rest()
+        self.crawl(domain=domain, outcome=outcome, count=12, direct=False)
+
+    @rule(domain=st.sampled_from(DOMAINS))
+    def be_refused_once(self, *, domain: str) -> None:
+        """One block is not the domain's fault; then as many as there are want a proxy."""
+        self.crawl(domain=domain, outcome="success", count=1, direct=False)
+        self.crawl(domain=domain, outcome="blocked", count=1, direct=False)
+        self.crawl(domain=domain, outcome="success", count=12, direct=False)
 
     def given_now(self, domains: list[str], *, direct: bool, session: bool) -> list[int]:
         wants = []
