@@ -52,14 +52,6 @@ def main() -> int:
     with fleet(brokers=given.brokers) as running:
         common = {"addresses": running.addresses, "batch": given.batch, "seconds": given.seconds}
         full = drive(running, Order(**common, at_once=given.at_once))
-        print(
-            full.rate,
-            full.cpu,
-            full.refused,
-            percentile(full.lease_ms, 0.5),
-            percentile(full.report_ms, 0.5),
-            flush=True,
-        )
         half = drive(running, Order(**common, at_once=given.at_once, rate=GOAL / 2))
     print(table(full, half, given), flush=True)
     slow = max(percentile(half.lease_ms, 0.99), percentile(half.report_ms, 0.99))

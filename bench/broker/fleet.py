@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import URLError
 
-from cryptography.fernet import Fernet
-
 from bench.measure import cpu_seconds
 from bench.running import BenchError, started
 from bench.scheduler.server import Server, server
@@ -24,6 +22,7 @@ from limpet.cli.local.nats import Nats
 from limpet.kit.migrate import migrate
 from limpet.kit.pg import open_pool
 from limpet.proxy_broker.vault import Vault
+from tests.support.sealing import sealing_key
 
 PROXIES = 200
 OWN_DOMAINS, SHARING_DOMAINS = 4, 6
@@ -66,7 +65,7 @@ def domains() -> list[str]:
 
 @contextmanager
 def fleet(*, brokers: int) -> Iterator[Fleet]:
-    key = Fernet.generate_key().decode()
+    key = sealing_key()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="limpet-bench-broker-")))
         postgres = stack.enter_context(server())

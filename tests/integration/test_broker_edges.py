@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,9 @@ import asyncpg
 import grpc
 import httpx
 import pytest
+from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from limpet.contracts.events.v1.proxy_pb2 import ProxyChanged
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
@@ -174,12 +178,14 @@ async def test_bad_requests_are_refused_with_the_field_and_write_nothing(running
     assert [len(first["items"]), len(rest["items"]), rest["next"]] == [2, 1, None]
 
 
-async def test_grpc_refuses_what_the_contract_forbids_and_names_it(running: Running) -> None:
+async def test_b10_grpc_refuses_what_the_contract_forbids_and_names_it(running: Running) -> None:
     wants = [
         (pb.Want(domain="", task_id=1, attempt=1), "wants[0].domain"),
         (pb.Want(domain="a.test", attempt=1), "wants[0].task_id"),
         (pb.Want(domain="a.test", task_id=1, country="x1"), "wants[0].country"),
         (pb.Want(domain="a.test", task_id=1, ttl_seconds=-1), "wants[0].ttl_seconds"),
+        (pb.Want(domain="a.test", task_id=1, session_key="s" * 256), "wants[0].session_key"),
+        (pb.Want(domain="a.test", task_id=1, session_key="a\0b"), "wants[0].session_key"),
     ]
     async with open_channel(running.grpc_address) as channel:
         stub = ProxyServiceStub(channel)
@@ -188,12 +194,20 @@ async def test_grpc_refuses_what_the_contract_forbids_and_names_it(running: Runn
                 await stub.Lease(pb.LeaseRequest(wants=[want]), timeout=5)
             assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
             assert field in str(error.value.details())
-        with pytest.raises(grpc.aio.AioRpcError, match=r"uses\[0\]\.outcome"):
-            await stub.Report(pb.ReportRequest(uses=[pb.Used(lease_id=1)]), timeout=5)
+        uses = [
+            (pb.Used(lease_id=1), "uses[0].outcome"),
+            (pb.Used(lease_id=1, outcome=pb.OUTCOME_SUCCESS, response_ms=-1), "uses[0].response_ms"),
+            (pb.Used(lease_id=1, outcome=pb.OUTCOME_SUCCESS, byte_count=-1), "uses[0].byte_count"),
+        ]
+        for use, field in uses:
+            with pytest.raises(grpc.aio.AioRpcError, match=re.escape(field)):
+                await stub.Report(pb.ReportRequest(uses=[use]), timeout=5)
+        with pytest.raises(grpc.aio.AioRpcError, match="holder"):
+            await stub.Lease(pb.LeaseRequest(holder="h" * 256, wants=[]), timeout=5)
         assert not (await stub.Lease(pb.LeaseRequest(), timeout=5)).grants
 
 
-async def test_a_call_past_its_deadline_leases_nothing(running: Running) -> None:
+async def test_b10_a_call_past_its_deadline_leases_nothing(running: Running) -> None:
     await running.rest.post(PATH, json=PROXY)
     conn = await asyncpg.connect(running.dsn)
     lock = conn.transaction()
@@ -210,3 +224,19 @@ async def test_a_call_past_its_deadline_leases_nothing(running: Running) -> None
     assert await conn.fetchval("SELECT count(*) FROM leases") == 1
     assert await conn.fetchval("SELECT open_leases FROM proxies") == 1
     await conn.close()
+
+
+async def test_b10_the_broker_answers_for_its_health_and_describes_itself(running: Running) -> None:
+    async with open_channel(running.grpc_address) as channel:
+        health = await health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(service="limpet.contracts.proxy.v1.ProxyService"), timeout=5
+        )
+        assert health.status == health_pb2.HealthCheckResponse.SERVING
+        asked = reflection_pb2.ServerReflectionRequest(file_containing_symbol="limpet.contracts.proxy.v1.ProxyService")
+        call = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(iter([asked]), timeout=5)
+        described = (await call.read()).file_descriptor_response.file_descriptor_proto
+    files = [descriptor_pb2.FileDescriptorProto.FromString(one) for one in described]
+    assert [method.name for file in files for service in file.service for method in service.method] == [
+        "Lease",
+        "Report",
+    ]

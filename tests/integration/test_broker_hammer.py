@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import asyncpg
 import grpc.aio
 import pytest
-from cryptography.fernet import Fernet
 
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
@@ -22,6 +21,7 @@ from limpet.kit.clock import to_seconds
 from limpet.kit.rpc import open_channel
 from tests.conftest import Database
 from tests.support.broker_process import BrokerProcess, broker_process
+from tests.support.sealing import sealing_key
 from tests.support.waiting import until
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Ledger:
 
 @pytest.fixture
 async def replicas(database: Database, nats_url: str, tmp_path: Path) -> AsyncIterator[tuple[str, list[BrokerProcess]]]:
-    dsn, keys = await database("limpet.proxy_broker"), Fernet.generate_key().decode()
+    dsn, keys = await database("limpet.proxy_broker"), sealing_key()
     async with (
         broker_process(dsn=dsn, nats_url=nats_url, keys=keys, log=tmp_path / "first.log") as first,
         broker_process(dsn=dsn, nats_url=nats_url, keys=keys, log=tmp_path / "second.log") as second,

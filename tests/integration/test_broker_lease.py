@@ -128,7 +128,7 @@ async def test_every_statement_prepares(broker: Broker, sql: str) -> None:
         await conn.prepare(sql)
 
 
-async def test_least_recently_used_first_and_never_used_before_all(broker: Broker) -> None:
+async def test_b3_least_recently_used_first_and_never_used_before_all(broker: Broker) -> None:
     first, second, third = [await broker.add() for _ in range(3)]
     order = [(await broker.grants(broker.want()))[0].proxy_id for _ in range(4)]
     assert order == [first, second, third, first]
@@ -136,7 +136,7 @@ async def test_least_recently_used_first_and_never_used_before_all(broker: Broke
     assert (await broker.grants(broker.want()))[0].proxy_id == new
 
 
-async def test_priority_decides_before_last_use(broker: Broker) -> None:
+async def test_b3_priority_decides_before_last_use(broker: Broker) -> None:
     low, high = await broker.add(), await broker.add(max_concurrent_leases=2)
     await broker.assign("shop.test", low, priority=9)
     await broker.assign("shop.test", high, priority=1)
@@ -144,14 +144,14 @@ async def test_priority_decides_before_last_use(broker: Broker) -> None:
     assert order == [high, high, low]
 
 
-async def test_a_domain_uses_its_own_pool_and_others_the_shared_one(broker: Broker) -> None:
+async def test_b2_a_domain_uses_its_own_pool_and_others_the_shared_one(broker: Broker) -> None:
     own, shared = await broker.add(), await broker.add()
     await broker.assign("shop.test", own)
     answers = await broker.grants(*[broker.want(d) for d in ("shop.test", "other.test", "shop.test", "third.test")])
     assert [grant.proxy_id for grant in answers] == [own, shared, own, shared]
 
 
-async def test_a_disabled_own_pool_does_not_fall_back_to_the_shared_one(broker: Broker) -> None:
+async def test_b2_a_disabled_own_pool_does_not_fall_back_to_the_shared_one(broker: Broker) -> None:
     own = await broker.add()
     await broker.add()
     await broker.assign("shop.test", own)
@@ -160,7 +160,7 @@ async def test_a_disabled_own_pool_does_not_fall_back_to_the_shared_one(broker: 
     assert (await broker.refusal(broker.want())).reason == "disabled"
 
 
-async def test_the_country_is_kept(broker: Broker) -> None:
+async def test_b3_the_country_is_kept(broker: Broker) -> None:
     await broker.add(country_code="US")
     german = await broker.add(country_code="DE")
     assert (await broker.grants(broker.want(country="DE")))[0].proxy_id == german
@@ -192,7 +192,7 @@ async def test_the_same_attempt_asking_at_once_gets_one_lease(broker: Broker) ->
     assert await broker.one("SELECT sum(open_leases) FROM proxies") == 1
 
 
-async def test_two_brokers_never_lease_more_than_a_proxy_may_carry(broker: Broker) -> None:
+async def test_b3_two_brokers_never_lease_more_than_a_proxy_may_carry(broker: Broker) -> None:
     for _ in range(5):
         await broker.add(max_concurrent_leases=3)
     other = Broker(broker.pool)
@@ -242,7 +242,7 @@ async def test_brokers_leasing_and_reporting_at_once_never_deadlock_and_leave_no
     assert await broker.one("SELECT sum(open_leases) FROM proxies") == 0
 
 
-async def test_the_hourly_limit_holds_at_once_and_over_time(broker: Broker) -> None:
+async def test_b3_the_hourly_limit_holds_at_once_and_over_time(broker: Broker) -> None:
     proxy_id = await broker.add(max_requests_per_hour=100, max_concurrent_leases=1000)
     answers = await broker.lease(*[broker.want() for _ in range(30)])
     assert sum(isinstance(answer, Grant) for answer in answers) == 10  # the burst; 40 s for each one more
@@ -325,7 +325,7 @@ async def test_reports_in_one_call_count_in_their_order(broker: Broker) -> None:
     assert tuple(row) == (1, 3, 1)
 
 
-async def test_a_lease_of_a_dead_holder_comes_back_without_blame(broker: Broker) -> None:
+async def test_b3_a_lease_of_a_dead_holder_comes_back_without_blame(broker: Broker) -> None:
     await broker.add(max_concurrent_leases=1)
     [grant] = await broker.grants(broker.want())
     assert (await broker.refusal(broker.want())).reason == "busy"
@@ -356,7 +356,7 @@ async def test_a_password_no_key_opens_sets_its_proxy_aside_and_spares_the_other
     assert "p:w" not in repr(grant)
 
 
-async def test_a_hundred_wants_cost_a_handful_of_statements(database: Database) -> None:
+async def test_b10_a_hundred_wants_cost_a_handful_of_statements(database: Database) -> None:
     ran: list[str] = []
 
     def note(query: Any) -> None:

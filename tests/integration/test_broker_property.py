@@ -27,13 +27,16 @@ from hypothesis.stateful import (
 from limpet.cli.local.postgres import Postgres
 from limpet.kit.migrate import migrate
 from limpet.kit.pg import Pool, open_pool
-from limpet.proxy_broker.blame import Outcome, Use
+from limpet.proxy_broker.blame import Outcome, Threshold, Use
 from limpet.proxy_broker.lease import Grant, Want
 from limpet.proxy_broker.store import proxies
 from tests.support.brokering import Brokering
 
 T = TypeVar("T")
 EXAMPLES, STEPS = 20, 40
+# Low, so that a short run reaches cool-downs and probations.
+PROXY = Threshold(failures=4, cooldown=timedelta(hours=1))
+PAIR = Threshold(failures=3, cooldown=timedelta(minutes=30))
 DOMAINS = ("own.test", "a.test", "b.test")
 TABLES = "proxies, pairs, leases, changes, policies, domain_states, stickies"
 OUTCOMES: tuple[Outcome, ...] = (
@@ -45,12 +48,13 @@ OUTCOMES: tuple[Outcome, ...] = (
     "site_failed",
     "unused",
 )
-PROXIES = st.integers(0, 5)
+PROXIES = st.integers(0, 6)
+TIERED = {"tiers": ("direct", "datacenter", "residential"), "wave_proxies": 2}
 POLICIES: tuple[dict[str, Any], ...] = (
     {},
     {"strategy": "sticky"},
     {"strategy": "weighted", "pair_failures": 2},
-    {"tiers": ("direct", "datacenter", "residential"), "wave_proxies": 2},
+    TIERED,
     {"block_cooldown": timedelta(0), "pair_cooldown": timedelta(minutes=1)},
 )
 HOUR = timedelta(hours=1)
@@ -143,17 +147,18 @@ class Counters(RuleBasedStateMachine):
     def sql(self, statement: str, *values: Any) -> Any:
         return self.run(self.pool.fetch(statement, *values))
 
-    @initialize(limit=st.sampled_from([None, 20]), most=st.integers(1, 3))
+    @initialize(limit=st.sampled_from([None, 60]), most=st.integers(1, 3))
     def start(self, *, limit: int | None, most: int) -> None:
         self.sql(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE")
-        self.broker = Brokering(self.pool)
+        self.broker = Brokering(self.pool, proxy=PROXY, pair=PAIR)
         self.model = Model()
         self.limit, self.most = limit, most
-        for n in range(6):
-            kind = "residential" if n > 3 else "datacenter"
+        for n in range(7):
+            kind = "residential" if n % 3 == 2 else "datacenter"
             self.add(kind)
-            if n < 2:
+            if n < 3:
                 self.run(self.broker.assign("own.test", n + 1))
+        self.decide(domain="b.test", policy=TIERED)
 
     def add(self, kind: str) -> None:
         values: dict[str, Any] = {"max_requests_per_hour": self.limit, "max_concurrent_leases": self.most}
@@ -168,6 +173,37 @@ class Counters(RuleBasedStateMachine):
         domains=st.lists(st.sampled_from(DOMAINS), min_size=1, max_size=6), direct=st.booleans(), session=st.booleans()
     )
     def lease(self, *, domains: list[str], direct: bool, session: bool) -> None:
+        self.given_now(domains, direct=direct, session=session)
+
+    @rule(
+        domain=st.sampled_from(DOMAINS),
+        outcome=st.sampled_from(["success", "proxy_failed", "proxy_failed", "blocked"]),
+        count=st.sampled_from([1, 1, 2, 12]),
+        direct=st.booleans(),
+    )
+    def crawl(self, *, domain: str, outcome: Outcome, count: int, direct: bool) -> None:
+        """Leases that all end the same way, at once."""
+        given = self.given_now([domain] * count, direct=direct, session=False)
+        uses = [Use(lease_id=lease_id, outcome=outcome, response_ms=9, byte_count=7) for lease_id in given]
+        expected = sum([self.model.used(use) for use in uses])
+        assert self.run(self.broker.reporting.report(uses)) == expected == len(given)
+
+    @rule(domain=st.sampled_from(DOMAINS), outcome=st.sampled_from(OUTCOMES))
+    def fall_ill_and_return(self, *, domain: str, outcome: Outcome) -> None:
+        """Everything of a domain fails until it is set aside, rests, and is tried again."""
+        for _ in range(4):
+            self.crawl(domain=domain, outcome="proxy_failed", count=12, direct=False)
+        self.all_rest()
+        self.crawl(domain=domain, outcome=outcome, count=12, direct=False)
+
+    @rule(domain=st.sampled_from(DOMAINS))
+    def be_refused_once(self, *, domain: str) -> None:
+        """One block is not the domain's fault; then as many as there are want a proxy."""
+        self.crawl(domain=domain, outcome="success", count=1, direct=False)
+        self.crawl(domain=domain, outcome="blocked", count=1, direct=False)
+        self.crawl(domain=domain, outcome="success", count=12, direct=False)
+
+    def given_now(self, domains: list[str], *, direct: bool, session: bool) -> list[int]:
         wants = []
         for domain in domains:
             self.model.tasks += 1
@@ -195,6 +231,7 @@ class Counters(RuleBasedStateMachine):
             if row["proxy_id"] is not None:
                 self.model.given[row["proxy_id"]].append(now)
         assert set(given) <= set(self.model.open)
+        return given
 
     @precondition(lambda self: self.model.ever)
     @rule(
@@ -211,18 +248,18 @@ class Counters(RuleBasedStateMachine):
         expected = sum([self.model.used(use) for use in uses])
         assert self.run(self.broker.reporting.report(uses)) == expected
 
-    @precondition(lambda self: self.model.open)
-    @rule(outcome=st.sampled_from(["success", "proxy_failed", "blocked"]))
-    def report_all(self, *, outcome: Outcome) -> None:
-        uses = [Use(lease_id=lease_id, outcome=outcome, response_ms=9) for lease_id in list(self.model.open)]
-        expected = sum([self.model.used(use) for use in uses])
-        assert self.run(self.broker.reporting.report(uses)) == expected
-
     @rule(length=st.sampled_from([timedelta(seconds=20), timedelta(minutes=6), HOUR / 2, 2 * HOUR]))
     def time_passes(self, *, length: timedelta) -> None:
         self.model.passed += length
         for statement in EARLIER:
             self.sql(statement, length)
+
+    @rule()
+    def all_rest(self) -> None:
+        """Long enough for first cool-downs to end; what is probed then is on probation."""
+        self.time_passes(length=2 * HOUR)
+        self.leases_expire()
+        self.probes(dead=False)
 
     @rule()
     def leases_expire(self) -> None:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from cryptography.fernet import Fernet
-
 from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.proxy_broker.announce import Announce
@@ -21,8 +19,9 @@ from limpet.proxy_broker.report import Report
 from limpet.proxy_broker.store import pairs, policies, proxies
 from limpet.proxy_broker.store.proxies import NewProxy
 from limpet.proxy_broker.vault import Vault
+from tests.support.sealing import sealing_key
 
-VAULT = Vault(Fernet.generate_key().decode())
+VAULT = Vault(sealing_key())
 PROXY = Threshold(failures=10, cooldown=timedelta(minutes=60))
 PAIR = Threshold(failures=5, cooldown=timedelta(minutes=30))
 PLAIN = NewProxy(
@@ -48,17 +47,17 @@ class Silent(Bus):
 
 
 class Brokering:
-    def __init__(self, pool: Pool) -> None:
+    def __init__(self, pool: Pool, *, proxy: Threshold = PROXY, pair: Threshold = PAIR) -> None:
         announce = Announce(pool, Silent())
         self.pool = pool
-        self.leasing = Lease(pool=pool, vault=VAULT, proxy=PROXY, pair=PAIR, patience=Patience())
-        self.reporting = Report(pool=pool, announce=announce, proxy=PROXY, pair=PAIR)
+        self.leasing = Lease(pool=pool, vault=VAULT, proxy=proxy, pair=pair, patience=Patience())
+        self.reporting = Report(pool=pool, announce=announce, proxy=proxy, pair=pair)
         self.expiry = Expire(pool=pool, every=timedelta(seconds=1))
         self.prober = Prober(
             pool=pool,
             vault=VAULT,
             announce=announce,
-            threshold=PROXY,
+            threshold=proxy,
             every=timedelta(seconds=1),
             timeout=timedelta(seconds=3),
         )

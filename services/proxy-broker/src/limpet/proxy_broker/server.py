@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 
 import asyncpg
 import grpc
 import grpc.aio
 import structlog
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from limpet.contracts.proxy.v1 import proxy_service_pb2 as pb
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceServicer
@@ -64,12 +65,13 @@ class Server(ProxyServiceServicer):
         with metrics.LEASE_SECONDS.time():
             answers = await self._within_deadline(self._lease(request), context)
         for want, answer in zip(request.wants, answers, strict=True):
-            _trace(want, answer)
+            if want.traceparent:
+                _trace(want, answer)
         refused = Counter(answer.reason for answer in answers if isinstance(answer, Refusal))
         metrics.LEASES_GIVEN.inc(len(answers) - refused.total())
         for reason, count in refused.items():
             metrics.LEASES_REFUSED.labels(reason).inc(count)
-        return pb.LeaseResponse(grants=[_to_grant(answer) for answer in answers])
+        return _to_response(answers)
 
     async def Report(self, request: pb.ReportRequest, context: Context) -> pb.ReportResponse:  # noqa: N802
         with metrics.REPORT_SECONDS.time():
@@ -80,12 +82,12 @@ class Server(ProxyServiceServicer):
         _check_count("wants", len(request.wants))
         if len(request.holder) > MAX_HOLDER or "\0" in request.holder:
             raise BadRequest(f"holder: must hold at most {MAX_HOLDER} characters and no NUL")
-        wants = [self._to_want(want, f"wants[{n}]") for n, want in enumerate(request.wants)]
+        wants = self._to_wants(request.wants)
         return await self.lease.lease(wants, holder=request.holder) if wants else []
 
     async def _report(self, request: pb.ReportRequest) -> int:
         _check_count("uses", len(request.uses))
-        uses = [_to_use(used, f"uses[{n}]") for n, used in enumerate(request.uses)]
+        uses = [_to_use(used, n) for n, used in enumerate(request.uses)]
         return await self.report.report(uses) if uses else 0
 
     async def _within_deadline(self, work: Awaitable[T], context: Context) -> T:
@@ -107,20 +109,33 @@ class Server(ProxyServiceServicer):
         self.pulse.latency((time.monotonic() - started) * 1000)
         return answer
 
-    def _to_want(self, want: pb.Want, at: str) -> Want:
+    def _to_wants(self, wants: Iterable[pb.Want]) -> list[Want]:
+        """What many wants of a call have in common is checked once."""
+        checked: dict[tuple[str, str, str, int], tuple[str, timedelta]] = {}
+        found: list[Want] = []
+        for n, want in enumerate(wants):
+            domain, session_key, task_id = want.domain, want.session_key, want.task_id
+            alike = (domain, want.country, session_key, want.ttl_seconds)
+            known = checked.get(alike)
+            if known is None:
+                known = checked[alike] = self._check(want, f"wants[{n}]")
+            if task_id <= 0:
+                raise BadRequest(f"wants[{n}].task_id: must be positive")
+            found.append(Want(domain, known[0], task_id, want.attempt, known[1], session_key, want.direct_allowed))
+        return found
+
+    def _check(self, want: pb.Want, at: str) -> tuple[str, timedelta]:
+        """The country and the life that it gets."""
         domain, country, session_key, seconds = want.domain, want.country, want.session_key, want.ttl_seconds
         if not domain or len(domain) > MAX_DOMAIN or "\0" in domain:
             raise BadRequest(f"{at}.domain: must hold 1 to {MAX_DOMAIN} characters")
         if country and not (len(country) == 2 and country.isascii() and country.isalpha()):
             raise BadRequest(f"{at}.country: must be a two-letter code or empty")
-        if want.task_id <= 0:
-            raise BadRequest(f"{at}.task_id: must be positive")
         if seconds < 0:
             raise BadRequest(f"{at}.ttl_seconds: must not be negative")
         if len(session_key) > MAX_SESSION or "\0" in session_key:
             raise BadRequest(f"{at}.session_key: must hold at most {MAX_SESSION} characters and no NUL")
-        ttl = min(timedelta(seconds=seconds), self.ttl_max) if seconds else self.ttl
-        return Want(domain, country.upper(), want.task_id, want.attempt, ttl, session_key, want.direct_allowed)
+        return country.upper(), min(timedelta(seconds=seconds), self.ttl_max) if seconds else self.ttl
 
 
 def _trace(want: pb.Want, answer: Grant | Refusal) -> None:
@@ -135,29 +150,42 @@ def _check_count(field: str, count: int) -> None:
         raise BadRequest(f"{field}: at most {MAX_BATCH} in one call")
 
 
-def _to_use(used: pb.Used, at: str) -> Use:
-    outcome = _OUTCOMES.get(used.outcome)
+def _to_use(used: pb.Used, n: int) -> Use:
+    outcome, response_ms, byte_count = _OUTCOMES.get(used.outcome), used.response_ms, used.byte_count
     if outcome is None:
-        raise BadRequest(f"{at}.outcome: not known")
-    response_ms, byte_count, error = used.response_ms, used.byte_count, used.error
+        raise BadRequest(f"uses[{n}].outcome: not known")
     if response_ms < 0:
-        raise BadRequest(f"{at}.response_ms: must not be negative")
+        raise BadRequest(f"uses[{n}].response_ms: must not be negative")
     if not 0 <= byte_count <= MAX_BYTES:
-        raise BadRequest(f"{at}.byte_count: must be from 0 to {MAX_BYTES}")
-    return Use(lease_id=used.lease_id, outcome=outcome, response_ms=response_ms, error=error, byte_count=byte_count)
-
-
-def _to_grant(answer: Grant | Refusal) -> pb.Grant:
-    if isinstance(answer, Refusal):
-        return pb.Grant(refusal=answer.reason, retry_time=to_stamp(answer.retry_at))
-    return pb.Grant(
-        lease_id=answer.lease_id,
-        proxy_id=answer.proxy_id,
-        protocol=answer.protocol,
-        host=answer.host,
-        port=answer.port,
-        username=answer.username,
-        password=answer.password,
-        expires_time=to_stamp(answer.expires_at),
-        direct=answer.direct,
+        raise BadRequest(f"uses[{n}].byte_count: must be from 0 to {MAX_BYTES}")
+    return Use(
+        lease_id=used.lease_id, outcome=outcome, response_ms=response_ms, error=used.error, byte_count=byte_count
     )
+
+
+def _to_response(answers: Iterable[Grant | Refusal]) -> pb.LeaseResponse:
+    """Most leases of a call end at the same moment: each moment is translated once."""
+    response = pb.LeaseResponse()
+    add = response.grants.add
+    stamps: dict[datetime, Timestamp] = {}
+    for answer in answers:
+        moment = answer.retry_at if isinstance(answer, Refusal) else answer.expires_at
+        stamp = stamps.get(moment)
+        if stamp is None:
+            stamp = stamps[moment] = to_stamp(moment)
+        if isinstance(answer, Refusal):
+            add(refusal=answer.reason, retry_time=stamp)
+        elif answer.direct:
+            add(lease_id=answer.lease_id, expires_time=stamp, direct=True)
+        else:
+            add(
+                lease_id=answer.lease_id,
+                proxy_id=answer.proxy_id,
+                protocol=answer.protocol,
+                host=answer.host,
+                port=answer.port,
+                username=answer.username,
+                password=answer.password,
+                expires_time=stamp,
+            )
+    return response

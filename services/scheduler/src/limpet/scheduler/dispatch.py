@@ -122,6 +122,7 @@ class Dispatch:
             parser=permit.parser,
             follow=permit.follow,
             batch=permit.batch,
+            group_key=permit.group_key,
             not_before_time=to_stamp(permit.slot_at),
             start_by_time=to_stamp(permit.start_by),
             give_up_time=to_stamp(permit.give_up_at),

@@ -195,6 +195,7 @@ def _order(
                 start_by=slot + patience,
                 give_up_at=give_up,
                 kind=task.kind,
+                group_key=due.group_key,
             )
             orders.append((permit, (due, task), give_up + terms.margin))
     orders.sort(key=lambda order: order[0].slot_at)

@@ -31,6 +31,7 @@ class Permit(NamedTuple):
     start_by: datetime
     give_up_at: datetime
     kind: str = "page"
+    group_key: str = ""
 
 
 COUNT_PERMITS: Final = """
