@@ -12,5 +12,5 @@ COOLED = Counter("limpet_proxy_broker_cooled_total", "Proxies and pairs that wer
 LEASE_SECONDS = Histogram("limpet_proxy_broker_lease_seconds", "Time of one Lease call.")
 REPORT_SECONDS = Histogram("limpet_proxy_broker_report_seconds", "Time of one Report call.")
 DOMAINS_HELD = Counter("limpet_proxy_broker_domains_held_total", "Domains held because all proxies were refused.")
-TIERS_CHANGED = Counter("limpet_proxy_broker_tiers_changed_total", "Domains that went to another tier.", ["direction"])
-PROBES = Counter("limpet_proxy_broker_probes_total", "Proxies dialled after a cool-down.", ["result"])
+TIERS_CHANGED = Counter("limpet_proxy_broker_tiers_changed_total", "Domains that went to another tier.", ["event"])
+PROBES = Counter("limpet_proxy_broker_probes_total", "Proxies dialled after a cool-down.", ["outcome"])

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from limpet.kit.pg import Conn
 from limpet.proxy_broker.domain_state import DomainState
+from limpet.proxy_broker.literals import numbers
 
 FIND: Final = """
     SELECT domain, tier, tier_changed_at, tier_probe_at, tier_relapses, wave, wave_began_at, held_until, holds
@@ -65,7 +66,7 @@ async def save(conn: Conn, *, states: Sequence[DomainState]) -> None:
         [state.tier_probe_at for state in states],
         [state.tier_relapses for state in states],
         # Arrays of different lengths do not fit into one array: each goes as its text.
-        ["{" + ",".join(map(str, state.wave)) + "}" for state in states],
+        [numbers(state.wave) for state in states],
         [state.wave_began_at for state in states],
         [state.held_until for state in states],
         [state.holds for state in states],
