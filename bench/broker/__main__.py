@@ -52,7 +52,7 @@ def main() -> int:
     with fleet(brokers=given.brokers) as running:
         common = {"addresses": running.addresses, "batch": given.batch, "seconds": given.seconds}
         full = drive(running, Order(**common, at_once=given.at_once))
-        half = drive(running, Order(**common, at_once=given.at_once, rate=GOAL / 2))
+        half = drive(running, Order(**common, at_once=given.at_once, rate=min(GOAL, full.rate) / 2))
     print(table(full, half, given), flush=True)
     slow = max(percentile(half.lease_ms, 0.99), percentile(half.report_ms, 0.99))
     return 0 if full.rate >= GOAL and slow < GOAL_MS else 1

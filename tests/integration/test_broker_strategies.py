@@ -78,6 +78,7 @@ async def test_b6_an_hour_keeps_one_proxy_and_the_next_takes_another(broker: Bro
     # Its turn would come again, were it not that of the hour before.
     await broker.one("UPDATE proxies SET last_used_at = NULL WHERE proxy_id = $1", first)
     await broker.one("UPDATE stickies SET kept_until = now()")
+    await broker.expiry.end_sessions()
     assert await proxies_of(broker, want(), want()) == [second] * 2
 
 

@@ -60,11 +60,3 @@ async def keep(
         [idle.get(session) for session in chosen],
     )
     return len(rows) == len(chosen)
-
-
-FORGET: Final = "DELETE FROM stickies WHERE kept_until < statement_timestamp() - interval '2 hours'"
-
-
-async def forget(conn: Conn) -> None:
-    """Sessions that ended. The hour before is remembered for as long as the next one must differ from it."""
-    await conn.execute(FORGET)

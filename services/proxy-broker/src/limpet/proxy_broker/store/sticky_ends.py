@@ -27,13 +27,15 @@ async def drop(conn: Conn, *, keys: Collection[PairKey]) -> None:
 EXPIRE: Final = """
     DELETE FROM stickies
      WHERE (domain, session_key) IN (
-        SELECT domain, session_key FROM stickies WHERE kept_until <= statement_timestamp()
+        SELECT domain, session_key FROM stickies
+         WHERE kept_until <= statement_timestamp()
+           AND (session_key <> '' OR kept_until <= statement_timestamp() - interval '1 hour')
          LIMIT $1 FOR UPDATE SKIP LOCKED
      )
 """
 
 
 async def expire(conn: Conn, *, limit: int) -> int:
-    """Forget sessions that are over."""
+    """Forget sessions that are over. An hour's proxy is remembered for one more, which must not take the same."""
     done: str = await conn.execute(EXPIRE, limit)
     return int(done.rpartition(" ")[2])
