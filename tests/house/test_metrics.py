@@ -17,8 +17,6 @@ CLOSED |= {
     "status",  # health: the verdicts
     "upstream",  # health: the services behind the front door
     "scope",  # proxy-broker: "proxy" or "pair"
-    "direction",  # proxy-broker: where a tier went
-    "result",  # proxy-broker: how a probe went
     "consumer",  # kit: names in limpet.kit.streams
 }
 NEVER = {"url", "task", "task_id", "domain", "host", "path", "proxy", "proxy_id", "worker_id", "error", "message"}

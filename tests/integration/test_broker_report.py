@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from limpet.proxy_broker.blame import Outcome, Use
 from limpet.proxy_broker.lease import Grant
+from limpet.proxy_broker.refusal import Refusal
 from tests.conftest import Database, PoolFactory
 from tests.support.brokering import Brokering
 
@@ -102,7 +103,7 @@ async def test_b4_a_good_probe_lease_ends_the_probation(broker: Brokering) -> No
 
 
 async def test_b5_a_block_keeps_a_datacenter_proxy_from_that_domain_alone_for_half_an_hour(broker: Brokering) -> None:
-    blocked, _ = await broker.add(), await broker.add()
+    blocked, free = await broker.add(), await broker.add()
     await broker.use("blocked", blocked, error="status 403 via http://me:pa55@proxy.test:1")
     pair = await broker.pair(blocked)
     assert await left(broker, pair["blocked_until"]) == 30 * MINUTE
@@ -112,6 +113,13 @@ async def test_b5_a_block_keeps_a_datacenter_proxy_from_that_domain_alone_for_ha
     assert (proxy["block_count"], proxy["failure_count"], proxy["consecutive_failures"]) == (1, 0, 0)
     await broker.use("success", blocked, domain="other.test")
     assert (await broker.pair(blocked, "other.test"))["blocked_until"] is None
+    answers = await broker.lease(*["shop.test"] * 3, *["other.test"] * 3)
+    given = [answer.proxy_id for answer in answers if isinstance(answer, Grant)]
+    assert given[:3] == [free] * 3
+    assert blocked in given[3:]
+    await broker.one("UPDATE pairs SET blocked_until = now()")
+    answers = await broker.lease(*["shop.test"] * 4)
+    assert blocked in [answer.proxy_id for answer in answers if isinstance(answer, Grant)], "it expires by itself"
 
 
 @pytest.mark.parametrize(("cooldown", "blocked"), [(timedelta(0), False), (timedelta(hours=3), True)])
@@ -161,6 +169,9 @@ async def test_b5_a_wave_of_403_over_k_proxies_trips_the_domain_and_not_the_prox
     assert [line["event"] for line in logs if line["event"] == "domain_held"] == ["domain_held"]
     answers = await broker.lease(*["other.test"] * 5)
     assert {answer.proxy_id for answer in answers if isinstance(answer, Grant)} == {*wave, *calm}
+    [refusal] = await broker.lease("shop.test")
+    assert isinstance(refusal, Refusal)
+    assert (refusal.reason, refusal.retry_at) == ("domain_blocked", state["held_until"])
 
 
 async def test_b5_late_blocks_in_a_hold_are_forgiven_and_a_success_after_it_begins_anew(broker: Brokering) -> None:

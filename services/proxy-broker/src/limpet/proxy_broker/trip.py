@@ -49,10 +49,10 @@ class Lesson:
             metrics.DOMAINS_HELD.inc()
         for state in self.climbed:
             log.warning("tier_climbed", domain=state.domain, tier=state.tier, probe_at=state.tier_probe_at)
-            metrics.TIERS_CHANGED.labels("up").inc()
+            metrics.TIERS_CHANGED.labels("climbed").inc()
         for state in self.lowered:
             log.info("tier_lowered", domain=state.domain, tier=state.tier)
-            metrics.TIERS_CHANGED.labels("down").inc()
+            metrics.TIERS_CHANGED.labels("lowered").inc()
 
 
 @dataclass(frozen=True, kw_only=True)
