@@ -6,6 +6,7 @@ import typer
 
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
+from limpet.cli.judge import judge
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -20,6 +21,7 @@ app.command()(up)
 app.command()(crawl)
 app.command()(status)
 app.command()(explain)
+app.command()(judge)
 
 if __name__ == "__main__":
     app()
