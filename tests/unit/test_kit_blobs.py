@@ -58,6 +58,11 @@ async def test_many_bodies_share_few_objects_and_come_back_in_any_order(store: B
     assert await store.get_many([]) == []
 
 
+@pytest.mark.parametrize("bodies", [[b""], [b"", b""], [b"", b"some", b"", b"x" * 100_000], []])
+async def test_empty_bodies_are_bodies_too(store: Blobs, bodies: list[bytes]) -> None:
+    assert await store.get_many(await store.put_many(bodies)) == bodies
+
+
 async def test_a_pack_does_not_grow_past_its_size(
     store: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import time
+from urllib.parse import urljoin
 
 import pytest
 from hypothesis import example, given, settings
@@ -116,6 +117,27 @@ def test_any_bytes_in_any_encoding_are_read_without_trouble(body: bytes, charset
 )
 def test_a_link_is_absolute_or_nothing(href: str, url: str) -> None:
     assert absolute(href, base=Base.of(URL, "")) == url
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text(alphabet="/.ab?=&:#% \n\t\x00\u00fc", max_size=24))
+@example("/a/b/")
+@example("/a//b")
+@example("/./a")
+@example("/a/../b")
+@example("/.well-known/x")
+@example("/a?to=/../b")
+@example("/" + "x" * (MAX_URL - len("https://shop.test/")))
+@example("/" + "x" * (MAX_URL - len("https://shop.test/") + 1))
+def test_the_short_way_to_an_address_ends_where_the_long_way_does(tail: str) -> None:
+    node = f'<a href="/{tail.removeprefix("/")}"></a>'
+    href = LexborHTMLParser(node).tags("a")[0].attributes["href"]
+    assert href is not None
+    url = absolute(href, base=Base.of(URL, ""))
+    assert [link.url for link in links_of(node)] == ([url] if url else [])
+    if url and "//" not in href and not set(href) & set("# \n\t\r\f\x00"):
+        # urljoin drops what is empty after a question mark; the scheduler does that too.
+        assert url.rstrip("?") == urljoin(URL, href).rstrip("?")
 
 
 def test_a_link_with_spaces_survives_until_the_scheduler() -> None:

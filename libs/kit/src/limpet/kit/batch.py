@@ -20,50 +20,54 @@ class Batcher:
         self._linger = linger
         self._records: list[bytes] = []
         self._bytes = 0
-        self._sent: asyncio.Future[None] | None = None
+        self._callers: list[asyncio.Future[None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
 
     async def add(self, *records: bytes) -> None:
         """Several records may end in several batches: all of them have been sent then."""
-        for sent in {self._put(record): None for record in records}:
-            # One caller's cancellation must not take the batch away from the others.
-            await asyncio.shield(sent)
-
-    def _put(self, record: bytes) -> asyncio.Future[None]:
-        if self._records and self._bytes + len(record) > MAX_BYTES:
-            self._flush()
-        if self._sent is None:
-            loop = asyncio.get_running_loop()
-            self._sent = loop.create_future()
-            self._timer = loop.call_later(self._linger, self._flush)
-        sent = self._sent
-        self._records.append(record)
-        self._bytes += len(record)
-        if len(self._records) >= MAX_RECORDS:
-            self._flush()
-        return sent
+        loop = asyncio.get_running_loop()
+        mine: list[asyncio.Future[None]] = []
+        batch: list[asyncio.Future[None]] | None = None
+        for record in records:
+            if self._records and self._bytes + len(record) > MAX_BYTES:
+                self._flush()
+            if self._timer is None:
+                self._timer = loop.call_later(self._linger, self._flush)
+            if batch is not self._callers:
+                # A future for each caller: one's cancellation must not take the batch away from the others.
+                batch = self._callers
+                mine.append(loop.create_future())
+                batch.append(mine[-1])
+            self._records.append(record)
+            self._bytes += len(record)
+            if len(self._records) >= MAX_RECORDS:
+                self._flush()
+        for sent in mine:
+            await sent
 
     def _flush(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        records, sent = self._records, self._sent
-        self._records, self._bytes, self._sent, self._timer = [], 0, None, None
-        if sent is not None:
-            task = asyncio.create_task(self._deliver(records, sent))
+        records, callers = self._records, self._callers
+        self._records, self._bytes, self._callers, self._timer = [], 0, [], None
+        if records:
+            task = asyncio.create_task(self._deliver(records, callers))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
-    async def _deliver(self, records: list[bytes], sent: asyncio.Future[None]) -> None:
+    async def _deliver(self, records: list[bytes], callers: list[asyncio.Future[None]]) -> None:
         try:
             await self._send(Batch(records=records).SerializeToString())
         except BaseException as error:
-            if not sent.done():
-                sent.set_exception(error)
-                # Retrieved here too, so that a batch whose callers are gone does not warn.
-                sent.exception()
+            for sent in callers:
+                if not sent.done():
+                    sent.set_exception(error)
+                    # Retrieved here too, so that a batch whose callers are gone does not warn.
+                    sent.exception()
             if isinstance(error, asyncio.CancelledError):
                 raise
         else:
-            if not sent.done():
-                sent.set_result(None)
+            for sent in callers:
+                if not sent.done():
+                    sent.set_result(None)

@@ -125,10 +125,8 @@ class Blobs:
 
 
 def _packed(bodies: Sequence[bytes]) -> list[tuple[str, bytes, list[tuple[int, int]]]]:
-    compress = zstandard.ZstdCompressor(level=1, write_checksum=True).compress
     packs = [_Pack()]
-    for body in bodies:
-        frame = compress(body)
+    for frame in _frames(bodies):
         if packs[-1].frames and packs[-1].size + len(frame) > PACK_BYTES:
             packs.append(_Pack())
         packs[-1].add(frame)
@@ -138,6 +136,15 @@ def _packed(bodies: Sequence[bytes]) -> list[tuple[str, bytes, list[tuple[int, i
         digest = hashlib.sha256(data).hexdigest()
         made.append((f"{digest[:2]}/{digest[2:]}.pack", data, pack.spans))
     return made if bodies else []
+
+
+def _frames(bodies: Sequence[bytes]) -> list[bytes]:
+    packer = zstandard.ZstdCompressor(level=1, write_checksum=True)
+    if not any(bodies):
+        return [packer.compress(body) for body in bodies]  # the call below refuses what is all empty
+    # One call for all: between two of them this thread and the event loop would hand the interpreter to and fro.
+    frames = packer.multi_compress_to_buffer(list(bodies))
+    return [frames[place].tobytes() for place in range(len(bodies))]
 
 
 def _unpacked(unpacker: zstandard.ZstdDecompressor, frame: bytes, key: str) -> bytes | Permanent:

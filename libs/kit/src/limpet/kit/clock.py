@@ -15,9 +15,8 @@ def to_stamp(moment: datetime) -> Timestamp:
 
 
 def seconds_to_stamp(seconds: float) -> Timestamp:
-    stamp = Timestamp()
-    stamp.FromMicroseconds(round(seconds * 1e6))
-    return stamp
+    whole, micros = divmod(round(seconds * 1e6), 1_000_000)
+    return Timestamp(seconds=whole, nanos=micros * 1000)
 
 
 def to_seconds(stamp: Timestamp) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from google.protobuf.message import Message
@@ -22,18 +21,11 @@ class Underway(Generic[M]):
     def __init__(self, bus: Bus, kind: type[M]) -> None:
         self._bus = bus
         self._subject = subject_of(kind)
-        self._untold: dict[Hashable, M] = {}
+        self._untold: dict[int, M] = {}
 
-    @contextmanager
-    def running(self, notices: Sequence[M]) -> Iterator[None]:
+    def running(self, notices: Sequence[M]) -> _Running[M]:
         """Each notice is sent once if its work is still running at the next look."""
-        keys = [id(notice) for notice in notices]
-        self._untold.update(zip(keys, notices, strict=True))
-        try:
-            yield
-        finally:
-            for key in keys:
-                self._untold.pop(key, None)
+        return _Running(self._untold, notices)
 
     async def run(self) -> None:
         """A part."""
@@ -43,3 +35,20 @@ class Underway(Generic[M]):
                 records = [notice.SerializeToString() for notice in self._untold.values()]
                 self._untold.clear()
                 await self._bus.client.publish(self._subject, Batch(records=records).SerializeToString())
+
+
+class _Running(Generic[M]):
+    """A class, because a generator costs several times as much, and this runs for every piece of work."""
+
+    __slots__ = ("_notices", "_untold")
+
+    def __init__(self, untold: dict[int, M], notices: Sequence[M]) -> None:
+        self._untold, self._notices = untold, notices
+
+    def __enter__(self) -> None:
+        for notice in self._notices:
+            self._untold[id(notice)] = notice
+
+    def __exit__(self, *_: object) -> None:
+        for notice in self._notices:
+            self._untold.pop(id(notice), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import TypeAlias
 
@@ -57,7 +56,7 @@ class Archive:
         fresh = {digest: body for digest, body in found.items() if digest not in known}
         kept = dict(zip(fresh, await self._blobs.put_many(list(fresh.values())), strict=True))
         keys = [known.get(digest) or kept.get(digest, "") for digest in digests]
-        rows = [replace(row, body_key=key) for (row, _), key in zip(answers, keys, strict=True)]
+        rows = [row._replace(body_key=key) for (row, _), key in zip(answers, keys, strict=True)]
         stored = [(digest, key, len(fresh[digest])) for digest, key in kept.items()]
         async with self._pool.acquire(timeout=10) as conn:
             await responses.add(conn, rows, bodies=stored)

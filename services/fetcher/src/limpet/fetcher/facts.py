@@ -123,7 +123,6 @@ def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Resp
         http_status=page.status,
         content_type=page.content_type,
         size_bytes=len(page.body),
-        body_key="",
         response_ms=made.response_ms,
         verdict=name,
         reason=reason,

@@ -34,6 +34,8 @@ log = structlog.get_logger()
 NEAR = 0.05
 # All of a robots.txt that counts (RFC 9309, section 2.5).
 ROBOTS_BYTES = 500 << 10
+# The names of enums are looked up by Python code at each use, so the hot path has them at hand.
+PAGE, ROBOTS = OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_ROBOTS
 LEASED = (ProxyPolicy.PROXY_POLICY_PREFERRED, ProxyPolicy.PROXY_POLICY_REQUIRED)
 SETTLED_AS = {outcome: SETTLED.labels(outcome) for outcome in facts.OUTCOMES}
 
@@ -121,7 +123,7 @@ class Fetch:
         via = None if grant is None else Via(grant.protocol, grant.host, grant.port, grant.username, grant.password)
         begun = time.monotonic()
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
-            cut_at = ROBOTS_BYTES if order.kind == OrderKind.ORDER_KIND_ROBOTS else 0
+            cut_at = ROBOTS_BYTES if order.kind == ROBOTS else 0
             answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via, cut_at=cut_at)
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
@@ -177,5 +179,5 @@ def judge(order: FetchRequested, answer: Page | Failure, *, now: float) -> Judge
         body=answer.body,
         retry_after=retry_after_seconds(answer.retry_after, now=now),
         min_body_bytes=order.min_body_bytes,
-        is_page=order.kind == OrderKind.ORDER_KIND_PAGE,
+        is_page=order.kind == PAGE,
     )

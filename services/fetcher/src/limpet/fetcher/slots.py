@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from limpet.fetcher.metrics import IN_HAND
 
@@ -23,26 +21,34 @@ class Slots:
         self._waiting: set[asyncio.Future[None]] = set()
         self.in_hand = 0
         self.stopping = False
+        IN_HAND.set_function(lambda: self.in_hand)
 
     def free(self) -> int:
         """How many more messages are asked for. What comes above the limit waits for room."""
         room = self._limit - self.in_hand
         return 0 if self.stopping or room <= 0 else max(1, room // MOST_TOGETHER)
 
-    @asynccontextmanager
-    async def hold(self) -> AsyncIterator[None]:
+    def hold(self) -> _Hold:
         """Have one order in hand, and room to carry it out."""
+        return _Hold(self)
+
+    async def take(self) -> None:
         self.in_hand += 1
         self._empty.clear()
-        IN_HAND.set(self.in_hand)
         try:
-            async with self._room:
-                yield
-        finally:
-            self.in_hand -= 1
-            IN_HAND.set(self.in_hand)
-            if not self.in_hand:
-                self._empty.set()
+            await self._room.acquire()
+        except asyncio.CancelledError:
+            self._forget()
+            raise
+
+    def give_back(self) -> None:
+        self._room.release()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.in_hand -= 1
+        if not self.in_hand:
+            self._empty.set()
 
     async def pause(self, seconds: float) -> None:
         """Sleep, but not when the process stops: look at `stopping` after it."""
@@ -69,6 +75,21 @@ class Slots:
         except TimeoutError:
             # What is left is cancelled with its consumer; its permit expires by itself.
             return
+
+
+class _Hold:
+    """A class, because a generator costs several times as much, and this runs for every order."""
+
+    __slots__ = ("_slots",)
+
+    def __init__(self, slots: Slots) -> None:
+        self._slots = slots
+
+    async def __aenter__(self) -> None:
+        await self._slots.take()
+
+    async def __aexit__(self, *_: object) -> None:
+        self._slots.give_back()
 
 
 def _wake(future: asyncio.Future[None]) -> None:

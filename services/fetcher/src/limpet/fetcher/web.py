@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import aiohttp
 from yarl import URL
@@ -143,6 +144,8 @@ class Web:
         return body[:size]
 
 
+# Sites say the same again and again.
+@lru_cache(maxsize=256)
 def media_type(header: str) -> tuple[str, str]:
     """Type and charset. What is not plain ASCII is nothing: it must fit into every store."""
     if not header.isascii() or not header.isprintable():

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final, TypeAlias
-from urllib.parse import urljoin, urlsplit
+from typing import Final
+from urllib.parse import urljoin
 
 from selectolax.lexbor import LexborHTMLParser
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
 from limpet.parser.pagefacts import Head
-
-# What a link seems to lead to, and whether the page asks not to follow it.
-Found: TypeAlias = tuple[LinkKind.ValueType, bool]
 
 MAX_URL: Final = 2_048
 MAX_LINKS: Final = 50_000
@@ -24,6 +21,7 @@ PART_BYTES: Final = 256 << 10
 
 _SCHEME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*:")
 _SPACE: Final = " \t\n\r\f\x00"
+_CUT: Final = re.compile(r"((https?)://[^/?#]*)([^?#]*)")
 _PAGINATION: Final = re.compile(
     r"[?&](?:page|paged|pg|p|start|offset)=\d{1,6}(?:&|$)|/page[/\-]?\d{1,6}(?:[/?.]|$)", re.IGNORECASE
 )
@@ -51,57 +49,76 @@ class Base:
         url = _join(page_url, base_href.strip(_SPACE)) if base_href else page_url
         if not url.startswith(("http://", "https://")):
             url = page_url
-        parts = urlsplit(url)
-        origin = f"{parts.scheme}://{parts.netloc}"
-        path = origin + (parts.path or "/")
-        return cls(url=url, scheme=parts.scheme, origin=origin, folder=path[: path.rindex("/") + 1], path=path)
+        cut = _CUT.match(url)
+        if cut is None:
+            raise ValueError(f"{url!r} is no address of the web")
+        origin, scheme = cut[1], cut[2]
+        path = origin + (cut[3] or "/")
+        return cls(url=url, scheme=scheme, origin=origin, folder=path[: path.rindex("/") + 1], path=path)
 
 
-def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> dict[str, Found]:
-    """Every http(s) link once, in the order of the page. One plain link to a page outweighs its nofollow twin."""
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Every http(s) link of a page once, in its order, with whether the page asks not to follow it."""
+
+    nofollow: dict[str, bool] = field(default_factory=dict)
+    # Those that the page itself names as its neighbours.
+    neighbours: set[str] = field(default_factory=set)
+
+    def __len__(self) -> int:
+        return len(self.nofollow)
+
+    def kinds(self) -> Iterator[LinkKind.ValueType]:
+        """Made only for who asks: it costs more than finding the links."""
+        neighbours = self.neighbours
+        return (LinkKind.LINK_KIND_PAGINATION if url in neighbours else kind_of(url) for url in self.nofollow)
+
+    def messages(self) -> list[Link]:
+        return [
+            Link(url=url, kind=kind, nofollow=nofollow)
+            for (url, nofollow), kind in zip(self.nofollow.items(), self.kinds(), strict=True)
+        ]
+
+
+def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> Links:
+    """One plain link to a page outweighs its nofollow twin; what the first of them leads to, both do."""
     base = Base.of(page_url, head.base_href)
-    found: dict[str, Found] = {}
+    links = Links()
+    found, neighbours = links.nofollow, links.neighbours
     for neighbour in head.neighbours:
         if url := absolute(neighbour, base=base):
-            found[url] = (LinkKind.LINK_KIND_PAGINATION, head.nofollow)
-    origin, page_nofollow = base.origin, head.nofollow
+            found[url] = head.nofollow
+            neighbours.add(url)
+    origin, longest, page_nofollow = base.origin, MAX_URL - len(base.origin), head.nofollow
     for node in tree.tags("a"):
         attributes = node.attributes
         href = attributes.get("href")
         if not href:
             continue
-        url, kind = _rooted(origin, href) if href[0] == "/" else _looked_at(absolute(href, base=base))
-        if not url:
+        # Most links of most pages: no fragment, space, dot segment or other host. Plain tests are faster than a pattern.
+        if (
+            href[0] == "/"
+            and "#" not in href
+            and " " not in href
+            and "/." not in href
+            and "//" not in href
+            and len(href) <= longest
+            and href.isprintable()
+        ):
+            url = origin + href
+        elif not (url := absolute(href, base=base)):
             continue
         nofollow = page_nofollow
-        # Few links have one, and this runs for every link of every page.
         if "rel" in attributes:
             rel = attributes["rel"] or ""
             nofollow = nofollow or "nofollow" in rel.lower()
-            if rel in ("next", "prev"):
-                kind = LinkKind.LINK_KIND_PAGINATION
-        if url not in found:
-            found[url] = (kind, nofollow)
-            if len(found) >= MAX_LINKS:
-                break
-        elif not nofollow and found[url][1]:
-            found[url] = (found[url][0], False)
-    return found
-
-
-# Navigation repeats from page to page, so most answers are already known.
-@lru_cache(maxsize=16_384)
-def _rooted(origin: str, href: str) -> tuple[str, LinkKind.ValueType]:
-    """For a link that starts with a slash only the origin matters, or the scheme."""
-    return _looked_at(absolute(href, base=Base.of(origin + "/", "")))
-
-
-def _looked_at(url: str) -> tuple[str, LinkKind.ValueType]:
-    return url, kind_of(url) if url else LinkKind.LINK_KIND_OTHER
-
-
-def as_messages(found: Mapping[str, Found]) -> list[Link]:
-    return [Link(url=url, kind=kind, nofollow=nofollow) for url, (kind, nofollow) in found.items()]
+            if rel in ("next", "prev") and url not in found:
+                neighbours.add(url)
+        if found.setdefault(url, nofollow) and not nofollow:
+            found[url] = False
+        if len(found) >= MAX_LINKS:
+            break
+    return links
 
 
 def absolute(href: str, *, base: Base) -> str:

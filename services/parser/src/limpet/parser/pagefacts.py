@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -81,7 +82,7 @@ def _read_link(node: LexborNode, found: dict[str, str], neighbours: list[str]) -
         neighbours.append(attributes.get("href") or "")
 
 
-def page_type(*, kind: str, item_count: int, head: Head, kinds: Sequence[LinkKind.ValueType]) -> str:
+def page_type(*, kind: str, item_count: int, head: Head, kinds: Iterable[LinkKind.ValueType]) -> str:
     """`kind` is what the parser's items are, `kinds` what the links of the page seem to lead to."""
     declared = head.opengraph.get("type", "").lower()
     if kind != "page" and item_count:
@@ -90,6 +91,7 @@ def page_type(*, kind: str, item_count: int, head: Head, kinds: Sequence[LinkKin
         return "product"
     if declared.startswith("article"):
         return "article"
-    if LinkKind.LINK_KIND_PAGINATION in kinds and kinds.count(LinkKind.LINK_KIND_ITEM) >= _LISTING_LINKS:
+    counted = Counter(kinds)
+    if counted[LinkKind.LINK_KIND_PAGINATION] and counted[LinkKind.LINK_KIND_ITEM] >= _LISTING_LINKS:
         return "listing"
     return "page"

@@ -16,7 +16,7 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
 from limpet.contracts.events.v1.parse_pb2 import Link, LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
-from limpet.kit.clock import seconds_to_stamp
+from limpet.kit.clock import seconds_to_stamp, to_datetime
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
@@ -164,7 +164,6 @@ def _part(page: PageFetched, number: int, links: Sequence[Link]) -> LinksDiscove
 
 
 def _row(page: PageFetched, reading: Reading) -> ParsedPage:
-    scraped_at = page.started_time.ToDatetime(UTC) if page.HasField("started_time") else datetime.now(UTC)
     return ParsedPage(
         task_id=page.task_id,
         attempt=page.attempt,
@@ -178,7 +177,7 @@ def _row(page: PageFetched, reading: Reading) -> ParsedPage:
         body_key=page.body_key,
         content_type=page.content_type,
         charset=page.charset,
-        scraped_at=scraped_at,
+        scraped_at=to_datetime(page.started_time) or datetime.now(UTC),
         link_count=reading.link_count,
         items=reading.items,
     )

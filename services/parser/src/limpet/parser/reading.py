@@ -12,7 +12,7 @@ from selectolax.lexbor import SelectolaxError
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.contracts.events.v1.parse_pb2 import Link
 from limpet.parser.document import is_html, read_document
-from limpet.parser.links import as_messages, find_links
+from limpet.parser.links import find_links
 from limpet.parser.pagefacts import page_type
 from limpet.parser.parsers import PARSERS, Parser
 
@@ -73,12 +73,11 @@ def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
         # PostgreSQL would refuse it, and every other page of the batch with it.
         raise ValueError("an item holds a NUL character")
     found = find_links(document.tree, page_url=page.url, head=document.head)
-    kinds = [kind for kind, _ in found.values()]
     return Reading(
         parser_version=parser.version,
-        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, kinds=kinds),
+        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, kinds=found.kinds()),
         title=document.head.title,
         items=items,
         link_count=len(found),
-        links=as_messages(found) if page.follow else [],
+        links=found.messages() if page.follow else [],
     )

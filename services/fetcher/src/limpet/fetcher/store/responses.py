@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(NamedTuple):
+    """In the order of the statement below."""
+
     task_id: int
     attempt: int
     domain: str
@@ -19,11 +19,11 @@ class Response:
     http_status: int
     content_type: str
     size_bytes: int
-    body_key: str
     response_ms: int
     verdict: str
     reason: str
     fetched_at: datetime
+    body_key: str = ""
 
 
 # A repeat changes nothing: the first answer of an attempt is the one. Of bodies that were stored at the same moment the
@@ -36,12 +36,12 @@ RESPONSES_ADD: Final = """
         ON CONFLICT (digest) DO NOTHING
     )
     INSERT INTO http_responses (
-        task_id, attempt, domain, url, http_status, content_type, size_bytes, body_key, response_ms, verdict, reason,
-        fetched_at
+        task_id, attempt, domain, url, http_status, content_type, size_bytes, response_ms, verdict, reason, fetched_at,
+        body_key
     )
     SELECT * FROM unnest(
-        $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::integer[], $8::text[],
-        $9::integer[], $10::text[], $11::text[], $12::timestamptz[]
+        $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::integer[], $8::integer[],
+        $9::text[], $10::text[], $11::timestamptz[], $12::text[]
     )
     ON CONFLICT (task_id, attempt) DO NOTHING
 """
@@ -49,22 +49,5 @@ RESPONSES_ADD: Final = """
 
 async def add(conn: Conn, responses: Sequence[Response], *, bodies: Sequence[tuple[bytes, str, int]]) -> None:
     """Rows of answers, with the digest, key and size of each body that is new among them."""
-    columns = zip(*map(_columns, responses), strict=True)
+    columns = zip(*responses, strict=True)
     await conn.execute(RESPONSES_ADD, *columns, *([body[place] for body in bodies] for place in range(3)))
-
-
-def _columns(row: Response) -> tuple[object, ...]:
-    return (
-        row.task_id,
-        row.attempt,
-        row.domain,
-        row.url,
-        row.http_status,
-        row.content_type,
-        row.size_bytes,
-        row.body_key,
-        row.response_ms,
-        row.verdict,
-        row.reason,
-        row.fetched_at,
-    )

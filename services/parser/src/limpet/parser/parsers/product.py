@@ -134,6 +134,11 @@ def _name(value: Any) -> str | None:
 
 def _text(value: Any) -> str | None:
     """Text, numbers as text, language-tagged values; nothing else."""
+    # Most of what is asked for is not there, and most of what is there is plain.
+    if value is None:
+        return None
+    if isinstance(value, str) and value.isascii():
+        return clean(value) or None
     value = first(value)
     if isinstance(value, dict):
         value = first(value.get("@value"))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedPage:
+class ParsedPage(NamedTuple):
     task_id: int
     attempt: int
     domain: str
