@@ -3,180 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from limpet.contracts.events.v1.fetch_pb2 import (
-    ClockReply,
-    ClockRequest,
     FailureKind,
     FetchFailed,
-    FetchRequested,
     FetchReturned,
-    FetchStarted,
-    OrderKind,
-    ProxyPolicy,
     ReturnReason,
 )
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
-from limpet.contracts.proxy.v1.proxy_service_pb2 import (
-    Grant,
-    LeaseRequest,
-    LeaseResponse,
-    Outcome,
-    ReportRequest,
-    ReportResponse,
-    Used,
-    Want,
-)
-from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import (
-    ProxyServiceServicer,
-    ProxyServiceStub,
-    add_ProxyServiceServicer_to_server,
-)
-from limpet.fetcher.archive import Archive
-from limpet.fetcher.clocksync import ClockSync
-from limpet.fetcher.fetch import Fetch
-from limpet.fetcher.proxies import HOLD_SECONDS, Proxies
-from limpet.fetcher.slots import Slots
-from limpet.fetcher.web import open_web
-from limpet.kit.beat import Pulse
-from limpet.kit.blobs import Blobs
-from limpet.kit.bus import Bus, open_bus, subject_of
+from limpet.kit.bus import Bus
 from limpet.kit.clock import seconds_to_stamp
-from limpet.kit.guard import Guard, networks_of
-from limpet.kit.pg import Pool
-from limpet.kit.rpc import open_channel
-from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
-from limpet.kit.underway import Underway
 from tests.conftest import PoolFactory
-from tests.support.heard import Heard, listen
-from tests.support.rough_site import RoughSite, reply, rough_site
-from tests.support.servers import free_port
+from tests.support.fetching import AHEAD, BOOTS, Place, database_now, fetching_place, tell_the_time
+from tests.support.rough_site import reply
 from tests.support.waiting import until
-
-# The scheduler database's clock is far from ours: whoever trusts their own is found out.
-AHEAD = 1_000_000.0
-BOOTS = b"<html><h1>Boots</h1><p>Waxed and stitched by hand.</p></html>"
-
-
-def database_now() -> float:
-    return time.time() + AHEAD
-
-
-async def tell_the_time(bus: Bus) -> None:
-    async def answer(_data: bytes) -> bytes:
-        return ClockReply(now_time=seconds_to_stamp(database_now())).SerializeToString()
-
-    await bus.subscribe(subject_of(ClockRequest), answer)
-    await bus.client.flush()
-
-
-@dataclass
-class Fetcher:
-    """What main.py puts together, without the process around it."""
-
-    slots: Slots
-    clock: ClockSync
-    proxies: Proxies
-    fetch: Fetch
-    bus: Bus
-
-    @asynccontextmanager
-    async def taking_orders(self) -> AsyncIterator[None]:
-        await self.clock.burst()
-        handler, free = self.fetch.on_fetch_requested, self.slots.free
-        parts = [
-            asyncio.create_task(self.bus.consume(spec, handler, slots=8, free=free))
-            for spec in (FETCHER_HIGH, FETCHER_NORMAL)
-        ]
-        try:
-            yield
-        finally:
-            for part in parts:
-                part.cancel()
-            await asyncio.gather(*parts, return_exceptions=True)
-            await self.proxies.drain()
-
-
-@dataclass
-class Place:
-    """All that a test needs to send orders and see what comes of them."""
-
-    bus: Bus
-    site: RoughSite
-    heard: Heard
-    blobs: Blobs
-    pool: Pool
-    make: Callable[..., Awaitable[Fetcher]]
-
-    def order(self, path: str = "/p", *, task: int = 1, soon: float = 0.0, window: float = 20.0) -> FetchRequested:
-        slot = database_now() + soon
-        return FetchRequested(
-            task_id=task,
-            attempt=1,
-            url=self.site.url(path),
-            domain=self.site.domain,
-            kind=OrderKind.ORDER_KIND_PAGE,
-            proxy_policy=ProxyPolicy.PROXY_POLICY_NONE,
-            user_agent="limpet-test",
-            parser="generic",
-            not_before_time=seconds_to_stamp(slot),
-            start_by_time=seconds_to_stamp(slot + window),
-            give_up_time=seconds_to_stamp(slot + window + 10),
-        )
-
-    async def send(self, *orders: FetchRequested, queue: str = "normal") -> None:
-        for order in orders:
-            await self.send_together(order, queue=queue)
-
-    async def send_together(self, *orders: FetchRequested, queue: str = "normal") -> None:
-        key = f"fetch-requested:{orders[0].task_id}:{orders[0].attempt}"
-        await self.bus.publish_together(orders, key=key, suffix=queue)
-
-    async def all_taken(self) -> None:
-        """Until the stream holds no order: each has been acknowledged."""
-
-        async def empty() -> bool:
-            return (await self.bus.client.jetstream().stream_info("FETCH")).state.messages == 0
-
-        await until(empty)
 
 
 @pytest.fixture
 async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -> AsyncIterator[Place]:
-    async with AsyncExitStack() as stack:
-        pool = await pool_of("limpet.fetcher")
-        site = await stack.enter_async_context(rough_site())
-        site.answers["/p"] = reply(BOOTS, content_type="text/html; charset=utf-8")
-        blobs = Blobs.open(tmp_path.as_uri())
-
-        async def make(*, broker: str = "", limit: int = 8) -> Fetcher:
-            own = await stack.enter_async_context(open_bus(nats_url, name="fetcher"))
-            guard = Guard(networks=networks_of("127.0.0.0/8"))
-            web = await stack.enter_async_context(open_web(guard=guard, max_body_bytes=100_000))
-            channel = await stack.enter_async_context(open_channel(broker or f"127.0.0.1:{free_port()}"))
-            slots, clock = Slots(limit), ClockSync(own)
-            proxies = Proxies(ProxyServiceStub(channel), holder="test")
-            fetch = Fetch(
-                bus=own,
-                clock=clock,
-                slots=slots,
-                web=web,
-                proxies=proxies,
-                archive=Archive(pool, blobs),
-                underway=Underway(own, FetchStarted),
-                pulse=Pulse(own, service="fetcher", worker_id="test"),
-            )
-            return Fetcher(slots, clock, proxies, fetch, own)
-
-        yield Place(bus, site, await listen(bus), blobs, pool, make)
+    pool = await pool_of("limpet.fetcher")
+    async with fetching_place(bus, nats_url=nats_url, pool=pool, pages=tmp_path) as place:
+        yield place
 
 
 async def test_a_page_is_fetched_stored_and_told(place: Place) -> None:
@@ -400,97 +251,3 @@ async def test_a_private_address_is_a_fact_and_not_a_request(place: Place) -> No
         await place.send(order)
         fact = await place.heard.one(FetchFailed, 1)
     assert fact.kind == FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS
-
-
-async def test_while_the_broker_is_away_a_required_proxy_holds_the_domain_and_a_preferred_one_does_not(
-    place: Place,
-) -> None:
-    await tell_the_time(place.bus)
-    fetcher = await place.make()
-    required, preferred = place.order(task=1), place.order(task=2)
-    required.proxy_policy = ProxyPolicy.PROXY_POLICY_REQUIRED
-    preferred.proxy_policy = ProxyPolicy.PROXY_POLICY_PREFERRED
-    async with fetcher.taking_orders():
-        await place.send(required)
-        back = await place.heard.one(FetchReturned, 1)
-        assert (back.reason, back.hold_seconds) == (ReturnReason.RETURN_REASON_NO_PROXY, HOLD_SECONDS)
-        assert place.site.asked == []
-        await place.send(preferred)
-        assert (await place.heard.one(PageFetched, 2)).proxy_id == 0
-
-
-class Broker(ProxyServiceServicer):
-    """Gives what it is told to give, one grant for every want, and keeps what is reported."""
-
-    def __init__(self, grant: Grant) -> None:
-        self.grant = grant
-        self.wants: list[Want] = []
-        self.uses: list[Used] = []
-
-    async def Lease(self, request: LeaseRequest, _context: object) -> LeaseResponse:  # noqa: N802
-        self.wants += request.wants
-        return LeaseResponse(grants=[self.grant] * len(request.wants))
-
-    async def Report(self, request: ReportRequest, _context: object) -> ReportResponse:  # noqa: N802
-        self.uses += request.uses
-        return ReportResponse(taken=len(request.uses))
-
-
-@asynccontextmanager
-async def broker_server(broker: Broker) -> AsyncIterator[str]:
-    server = grpc.aio.server()
-    add_ProxyServiceServicer_to_server(broker, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(0)
-
-
-async def test_a_leased_proxy_is_used_and_reported(place: Place) -> None:
-    """The site stands in for the proxy as well: it is asked for a whole address."""
-    await tell_the_time(place.bus)
-    order = place.order(task=1)
-    order.url, order.domain = "http://93.184.216.34/p", "93.184.216.34"
-    order.proxy_policy = ProxyPolicy.PROXY_POLICY_REQUIRED
-    place.site.answers["http://93.184.216.34/p"] = reply(BOOTS)
-    broker = Broker(Grant(lease_id=5, proxy_id=9, protocol="http", host="127.0.0.1", port=place.site.port))
-    async with broker_server(broker) as address:
-        fetcher = await place.make(broker=address)
-        async with fetcher.taking_orders():
-            await place.send(order)
-            fact = await place.heard.one(PageFetched, 1)
-    assert fact.proxy_id == 9
-    assert [(want.domain, want.task_id, want.attempt) for want in broker.wants] == [("93.184.216.34", 1, 1)]
-    assert [(used.lease_id, used.outcome) for used in broker.uses] == [(5, Outcome.OUTCOME_SUCCESS)]
-
-
-async def test_a_lease_that_was_not_used_is_given_back_and_a_dead_proxy_blamed(place: Place) -> None:
-    await tell_the_time(place.bus)
-    late, dead = place.order(task=1, soon=-30), place.order(task=2)
-    late.proxy_policy = dead.proxy_policy = ProxyPolicy.PROXY_POLICY_REQUIRED
-    broker = Broker(Grant(lease_id=5, proxy_id=9, protocol="http", host="127.0.0.1", port=free_port()))
-    async with broker_server(broker) as address:
-        fetcher = await place.make(broker=address)
-        async with fetcher.taking_orders():
-            await place.send(late)
-            assert (await place.heard.one(FetchReturned, 1)).reason == ReturnReason.RETURN_REASON_LATE
-            await place.send(dead)
-            assert (await place.heard.one(FetchFailed, 2)).kind == FailureKind.FAILURE_KIND_PROXY
-    assert [used.outcome for used in broker.uses] == [Outcome.OUTCOME_UNUSED, Outcome.OUTCOME_PROXY_FAILED]
-
-
-async def test_a_broker_that_refuses_says_for_how_long(place: Place) -> None:
-    await tell_the_time(place.bus)
-    order = place.order(task=1)
-    order.proxy_policy = ProxyPolicy.PROXY_POLICY_REQUIRED
-    broker = Broker(Grant(refusal="cooling", retry_time=seconds_to_stamp(database_now() + 42)))
-    async with broker_server(broker) as address:
-        fetcher = await place.make(broker=address)
-        async with fetcher.taking_orders():
-            await place.send(order)
-            back = await place.heard.one(FetchReturned, 1)
-    assert back.reason == ReturnReason.RETURN_REASON_NO_PROXY
-    assert 35 < back.hold_seconds <= 42
-    assert place.site.asked == []

@@ -18,7 +18,8 @@ import zstandard
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
 from limpet.fetcher.redirect import follow
 from limpet.fetcher.validate import Failure
-from limpet.fetcher.web import Page, Via, Web, open_web
+from limpet.fetcher.via import Via
+from limpet.fetcher.web import Page, Web, open_web
 from limpet.kit.guard import Guard, networks_of
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
 from tests.support.rough_site import RoughSite, reply, rough_site
@@ -325,6 +326,21 @@ async def test_a_proxy_that_is_away_is_blamed_and_its_address_not_told(web: Web,
     assert site.asked == []
 
 
+async def test_a_proxy_whose_name_nobody_knows_is_blamed(web: Web, site: RoughSite) -> None:
+    answer = await failure(web, site.url("/p"), via=Via("http", "no-such-proxy.invalid", 3128))
+    assert (answer.kind, answer.error) == (PROXY, "the proxy's name is not known")
+    assert site.asked == []
+
+
+async def test_the_bytes_of_a_page_are_those_that_came_over_the_wire(web: Web, site: RoughSite) -> None:
+    packed = gzip.compress(b"boots " * 1000)
+    site.answers["/z"] = reply(packed, content_encoding="gzip")
+    assert (await page(web, site.url("/z"))).received_bytes == len(packed)
+    chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nboots\r\n0\r\n\r\n"
+    site.answers["/c"] = chunked
+    assert (await page(web, site.url("/c"))).received_bytes == len(b"boots")
+
+
 async def test_a_proxy_that_refuses_the_tunnel_is_blamed_and_was_given_its_credentials(
     web: Web, site: RoughSite
 ) -> None:
@@ -346,9 +362,9 @@ async def test_credentials_go_along_on_a_kept_connection_too(web: Web, site: Rou
 
 
 async def test_a_proxy_of_another_protocol_is_named(web: Web, site: RoughSite) -> None:
-    answer = await failure(web, site.url("/p"), via=Via("socks5", "127.0.0.1", 1080))
+    answer = await failure(web, site.url("/p"), via=Via("socks4", "127.0.0.1", 1080))
     assert answer.kind == PROXY
-    assert "socks5" in answer.error
+    assert "socks4" in answer.error
     assert site.asked == []
 
 

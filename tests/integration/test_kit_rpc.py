@@ -141,3 +141,22 @@ async def test_a_channel_finds_a_server_that_comes_back() -> None:
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
         async with running(serve_rpc(add, names=[NAME], host="127.0.0.1", port=port)):
             assert len((await stub.Lease(LeaseRequest(), timeout=10, wait_for_ready=True)).grants) == 1
+
+
+async def test_servers_behind_one_address_take_turns_and_one_that_dies_is_left_out() -> None:
+    first, second = Echo(), Echo()
+    async with (
+        serving(first) as (one, server),
+        serving(second) as (two, _),
+        open_channel(f"127.0.0.1:{one}, ipv4:127.0.0.1:{two}") as channel,
+    ):
+        stub = ProxyServiceStub(channel)
+        async with asyncio.timeout(10):
+            while not (first.asked.is_set() and second.asked.is_set()):
+                await stub.Lease(LeaseRequest(), timeout=5, wait_for_ready=True)
+        server.cancel()
+        await silent(one)
+        second.asked.clear()
+        for _ in range(4):
+            await stub.Lease(LeaseRequest(), timeout=5, wait_for_ready=True)
+        assert second.asked.is_set()

@@ -21,6 +21,14 @@ _OPTIONS = [
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.so_reuseport", 0),
 ]
+# Replicas behind one name take turns. A server that comes back is found again within seconds, not minutes.
+_CLIENT_OPTIONS = [
+    *_OPTIONS,
+    ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}]}'),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.min_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+]
 
 
 class _Traced(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # generic in the stub file only
@@ -63,7 +71,13 @@ async def serve_rpc(add: Callable[[grpc.aio.Server], None], *, names: Sequence[s
         await server.stop(2)
 
 
+def target_of(address: str) -> str:
+    """Several addresses, comma-separated, with or without `ipv4:` before each, are one target of gRPC."""
+    addresses = [one.strip().removeprefix("ipv4:") for one in address.split(",")]
+    return f"ipv4:{','.join(addresses)}" if len(addresses) > 1 else address
+
+
 @asynccontextmanager
 async def open_channel(address: str) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(address, options=_OPTIONS) as channel:
+    async with grpc.aio.insecure_channel(target_of(address), options=_CLIENT_OPTIONS) as channel:
         yield channel

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 import structlog
 
 from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, FetchStarted, OrderKind, ProxyPolicy, ReturnReason
-from limpet.contracts.proxy.v1.proxy_service_pb2 import Grant, Outcome
 from limpet.fetcher import facts, redirect
 from limpet.fetcher.archive import Archive
-from limpet.fetcher.blame import outcome_of
+from limpet.fetcher.blame import error_of, outcome_of
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.facts import Fact, Judgement, Try
 from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
-from limpet.fetcher.proxies import NoProxy, Proxies
+from limpet.fetcher.proxies import SITE_REFUSES, NoProxy, Proxies
 from limpet.fetcher.slots import Slots
+from limpet.fetcher.stock import Leased
 from limpet.fetcher.validate import Failure, retry_after_seconds, verdict
-from limpet.fetcher.web import Page, Via, Web
+from limpet.fetcher.web import Page, Web
 from limpet.kit import tracing
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus
@@ -72,35 +72,28 @@ class Fetch:
     async def _settle(self, order: FetchRequested) -> Fact:
         if reason := self._hindrance():
             return facts.returned(order, reason)
-        grant: Grant | None = None
+        leased: Leased | None = None
         if order.proxy_policy in LEASED:
-            leased = await self._lease(order)
-            if not isinstance(leased, NoProxy):
-                grant = leased
-            elif order.proxy_policy == ProxyPolicy.PROXY_POLICY_REQUIRED:
+            now, _ = self.clock.now()
+            if now > to_seconds(order.start_by_time):
+                # A lease is charged to the proxy's hour: none is asked for in vain.
+                return facts.returned(order, ReturnReason.RETURN_REASON_LATE)
+            found = await self.proxies.lease(order, now=now)
+            if not isinstance(found, NoProxy):
+                leased = found
+            elif order.proxy_policy == ProxyPolicy.PROXY_POLICY_REQUIRED or found.why == SITE_REFUSES:
                 reason = ReturnReason.RETURN_REASON_NO_PROXY
-                return facts.returned(order, reason, hold_seconds=leased.hold_seconds)
+                return facts.returned(order, reason, hold_seconds=found.hold_seconds)
         if reason := await self._wait(order):
-            if grant is not None:
-                self.proxies.report(grant.lease_id, Outcome.OUTCOME_UNUSED)
+            if leased is not None:
+                self.proxies.give_back(leased)
             return facts.returned(order, reason)
-        return await self._try(order, grant)
+        return await self._try(order, leased)
 
     def _hindrance(self) -> ReturnReason.ValueType | None:
         if self.slots.stopping:
             return ReturnReason.RETURN_REASON_SHUTDOWN
         return None if self.clock.fresh else ReturnReason.RETURN_REASON_NO_CLOCK
-
-    async def _lease(self, order: FetchRequested) -> Grant | NoProxy:
-        now, _ = self.clock.now()
-        return await self.proxies.lease(
-            domain=order.domain,
-            task_id=order.task_id,
-            attempt=order.attempt,
-            seconds=to_seconds(order.give_up_time) - now,
-            now=now,
-            traceparent=order.traceparent,
-        )
 
     async def _wait(self, order: FetchRequested) -> ReturnReason.ValueType | None:
         """Until the slot has come. A reason when the order must go back instead."""
@@ -117,10 +110,10 @@ class Fetch:
                 return None
             await self.slots.pause(wait if wait <= NEAR else wait - NEAR / 2)
 
-    async def _try(self, order: FetchRequested, grant: Grant | None) -> Fact:
+    async def _try(self, order: FetchRequested, leased: Leased | None) -> Fact:
         now, error = self.clock.now()
         seconds = max(0.001, to_seconds(order.give_up_time) - now - error)
-        via = None if grant is None else Via(grant.protocol, grant.host, grant.port, grant.username, grant.password)
+        via = leased.via if leased is not None else None
         begun = time.monotonic()
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
             cut_at = ROBOTS_BYTES if order.kind == ROBOTS else 0
@@ -128,14 +121,15 @@ class Fetch:
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
         self.pulse.latency(took * 1000)
-        made = Try(started=now, response_ms=round(took * 1000), proxy_id=0 if grant is None else grant.proxy_id)
+        made = Try(started=now, response_ms=round(took * 1000), proxy_id=0 if leased is None else leased.grant.proxy_id)
         judged = judge(order, answer, now=now + took)
-        if grant is not None:
+        if leased is not None:
             self.proxies.report(
-                grant.lease_id,
+                leased,
                 outcome_of(judged, kind=order.kind),
                 response_ms=made.response_ms,
-                error=judged.error if isinstance(judged, Failure) else "",
+                error=error_of(judged),
+                byte_count=0 if isinstance(answer, Failure) else answer.received_bytes,
             )
         return await self._store(order, made, answer, judged)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from limpet.contracts.events.v1.fetch_pb2 import FetchStarted
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.fetcher.archive import Archive
+from limpet.fetcher.broker import Broker
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
@@ -37,8 +38,15 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         slots = Slots(settings.concurrency)
         clock = ClockSync(bus, readiness=readiness)
         underway = Underway(bus, FetchStarted)
-        proxies = Proxies(ProxyServiceStub(channel), holder=settings.worker_id)
-        pulse = Pulse(bus, service="fetcher", worker_id=settings.worker_id, capacity=settings.concurrency)
+        broker = Broker(ProxyServiceStub(channel), holder=settings.worker_id)
+        proxies = Proxies(broker)
+        pulse = Pulse(
+            bus,
+            service="fetcher",
+            worker_id=settings.worker_id,
+            capacity=settings.concurrency,
+            breakers=[broker.breaker],
+        )
         pulse.in_hand = lambda: slots.in_hand
         fetch = Fetch(
             bus=bus,

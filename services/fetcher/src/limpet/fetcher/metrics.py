@@ -14,3 +14,10 @@ RESPONSE_SECONDS = Histogram(
 )
 IN_HAND = Gauge("limpet_fetcher_in_hand", "Orders in hand.")
 CLOCK_ERROR = Gauge("limpet_fetcher_clock_error_seconds", "Known bound of the error against the scheduler's clock.")
+LEASES = Counter("limpet_fetcher_leases_total", "Leases that orders got, by where from: broker or stock.", ["source"])
+LEASES_KEPT = Gauge("limpet_fetcher_leases_kept", "Leases that were given back unused and wait for another order.")
+REPORTS_DROPPED = Counter(
+    "limpet_fetcher_reports_dropped_total",
+    "Reports about leases that the broker never got: expired meanwhile, no room, or the process stopped.",
+    ["reason"],
+)

@@ -13,7 +13,11 @@ class Settings(GuardedCommon):
         description="Where page bodies are kept: file:///folder, s3://bucket/prefix, gs:// or az://."
     )
     concurrency: int = Field(default=100, ge=1, le=5000, description="Orders that are in hand at once.")
-    broker_address: str = Field(default="127.0.0.1:9204", description="host:port of the proxy broker's gRPC server.")
+    broker_address: str = Field(
+        default="127.0.0.1:9204",
+        description="host:port of the proxy broker's gRPC server. Several take turns: a name with several addresses "
+        "(`dns:///name:port`), or IPv4 addresses with ports, comma-separated.",
+    )
     max_body_bytes: int = Field(
         default=10_000_000, ge=1024, le=256_000_000, description="Largest page, in decoded bytes."
     )

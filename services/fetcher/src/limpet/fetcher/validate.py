@@ -41,6 +41,8 @@ class Failure:
 
     kind: FailureKind.ValueType
     error: str
+    # A proxy did its work and says that the site was not there.
+    of_the_site: bool = False
 
 
 def verdict(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -11,7 +11,9 @@ import aiohttp
 from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.socks import SOCKS_ERRORS, SocksSessions, socks_failure
 from limpet.fetcher.validate import Failure
+from limpet.fetcher.via import PROTOCOLS, SOCKS5, Via
 from limpet.kit.guard import AddressForbidden, Guard, GuardedResolver
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -30,38 +32,25 @@ class Page:
     charset: str
     location: str
     retry_after: str
-
-
-@dataclass(frozen=True, slots=True)
-class Via:
-    """The proxy to go through."""
-
-    protocol: str
-    host: str
-    port: int
-    username: str = ""
-    password: str = field(default="", repr=False)
-
-    @property
-    def url(self) -> URL:
-        return URL.build(scheme=self.protocol, host=self.host, port=self.port)
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        """The header for the proxy, where it asks for one."""
-        if not self.username:
-            return {}
-        return {"Proxy-Authorization": aiohttp.encode_basic_auth(self.username, self.password)}
+    # Of the body as it came over the wire where the site says so, else decoded.
+    received_bytes: int = field(default=0, compare=False)
 
 
 class Web:
     """Connections are kept per origin and proxy. The seam behind which another client could stand."""
 
     def __init__(
-        self, direct: aiohttp.ClientSession, proxied: aiohttp.ClientSession, *, guard: Guard, max_body_bytes: int
+        self,
+        direct: aiohttp.ClientSession,
+        proxied: aiohttp.ClientSession,
+        socks: SocksSessions,
+        *,
+        guard: Guard,
+        max_body_bytes: int,
     ) -> None:
         self._direct = direct
         self._proxied = proxied
+        self._socks = socks
         self._guard = guard
         self._most = max_body_bytes
 
@@ -69,7 +58,7 @@ class Web:
         self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cut_at: int = 0
     ) -> Page | Failure:
         """With `cut_at` only so many bytes are read, and a longer body is no failure."""
-        if via is not None and via.protocol not in ("http", "https"):
+        if via is not None and via.protocol not in PROTOCOLS:
             return Failure(
                 FailureKind.FAILURE_KIND_PROXY,
                 f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
@@ -84,27 +73,48 @@ class Web:
             # Its text names the proxy's address, which stays out of facts and logs.
             status = f" with status {error.status}" if isinstance(error, aiohttp.ClientHttpProxyError) else ""
             return Failure(FailureKind.FAILURE_KIND_PROXY, f"the proxy refused the connection{status}")
+        except SOCKS_ERRORS as error:
+            return socks_failure(error)
         except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
+            if via is not None and isinstance(error, aiohttp.ClientConnectorDNSError):
+                # The only name that is resolved here on the way through a proxy is the proxy's own.
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy's name is not known")
             text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
     async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None, cut_at: int) -> Page | Failure:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
-        session = self._direct if via is None else self._proxied
         headers = {"User-Agent": user_agent} if user_agent else {}
-        if via is not None and target.scheme == "http":
+        if via is None:
+            return await self._ask(self._direct, target, headers, seconds=seconds, cut_at=cut_at)
+        if via.protocol == SOCKS5:
+            async with self._socks.session(via) as session:
+                return await self._ask(session, target, headers, seconds=seconds, cut_at=cut_at)
+        if target.scheme == "http":
             # A plain request is sent to the proxy itself; a tunnel is asked for with headers of its own.
             headers |= via.credentials
+        return await self._ask(self._proxied, target, headers, seconds=seconds, cut_at=cut_at, through=via)
+
+    async def _ask(
+        self,
+        session: aiohttp.ClientSession,
+        target: URL,
+        headers: dict[str, str],
+        *,
+        seconds: float,
+        cut_at: int,
+        through: Via | None = None,
+    ) -> Page | Failure:
         async with session.get(
             target,
             allow_redirects=False,
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, ceil_threshold=_NEVER_ROUND),
-            proxy=via.url if via is not None else None,
-            proxy_headers=via.credentials if via is not None else None,
+            proxy=through.url if through is not None else None,
+            proxy_headers=through.credentials if through is not None else None,
         ) as response:
-            if via is not None and response.status == 407:
+            if through is not None and response.status == 407:
                 return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
             body = await (self._read_start(response, cut_at) if cut_at else self._read(response))
             if body is None:
@@ -117,6 +127,7 @@ class Web:
                 charset=charset,
                 location=response.headers.get("Location", ""),
                 retry_after=response.headers.get("Retry-After", ""),
+                received_bytes=len(body) if cut_at else response.content_length or len(body),
             )
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
@@ -171,8 +182,9 @@ async def open_web(*, guard: Guard, max_body_bytes: int) -> AsyncIterator[Web]:
     async with (
         _session(aiohttp.TCPConnector(limit=0, resolver=GuardedResolver(guard), ttl_dns_cache=60)) as direct,
         _session(aiohttp.TCPConnector(limit=0)) as proxied,
+        aclosing(SocksSessions(_session)) as socks,
     ):
-        yield Web(direct, proxied, guard=guard, max_body_bytes=max_body_bytes)
+        yield Web(direct, proxied, socks, guard=guard, max_body_bytes=max_body_bytes)
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:

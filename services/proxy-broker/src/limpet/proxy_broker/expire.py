@@ -14,7 +14,7 @@ import structlog
 from limpet.kit.pg import LOST, Pool
 from limpet.proxy_broker import metrics
 from limpet.proxy_broker.announce import Announce
-from limpet.proxy_broker.store import changes, leases, proxies
+from limpet.proxy_broker.store import changes, leases, proxy_health
 
 log = structlog.get_logger()
 
@@ -46,10 +46,10 @@ class Expire:
             dead = await leases.expired(conn, limit=BATCH)
             if not dead:
                 return 0
-            await proxies.lock(conn, proxy_ids=sorted(set(dead.values())))
+            await proxy_health.lock(conn, proxy_ids=sorted(set(dead.values())))
             closed = await leases.close(conn, lease_ids=list(dead))
             if closed:
-                await proxies.give_back(conn, closed=Counter(proxy_id for _, proxy_id in closed.values()))
+                await proxy_health.give_back(conn, closed=Counter(proxy_id for _, proxy_id in closed.values()))
         if closed:
             metrics.LEASES_EXPIRED.inc(len(closed))
             log.warning("leases_expired", count=len(closed))
@@ -58,7 +58,7 @@ class Expire:
     async def end_cooling(self) -> int:
         """Proxies whose cool-down is over may be tried again, one lease at a time."""
         async with self.pool.acquire() as conn, conn.transaction():
-            over = await proxies.end_cooling(conn)
+            over = await proxy_health.end_cooling(conn)
             if back := [proxy_id for proxy_id, disabled in over.items() if not disabled]:
                 await changes.add(conn, proxy_ids=back, active=True, reason="cooldown_over")
         if back:

@@ -13,7 +13,7 @@ from limpet.kit.pg import Conn, Pool
 from limpet.proxy_broker.blame import Threshold
 from limpet.proxy_broker.errors import SecretUnreadable
 from limpet.proxy_broker.refusal import Patience, Refusal, refuse
-from limpet.proxy_broker.store import changes, leases, pairs, pools, proxies
+from limpet.proxy_broker.store import changes, leases, pair_health, pools, proxy_health
 from limpet.proxy_broker.store.leases import Key, NewLease, OpenLease
 from limpet.proxy_broker.store.pools import Group
 from limpet.proxy_broker.strategy import Candidate, choose
@@ -94,7 +94,7 @@ class Lease:
         self, conn: Conn, wants: Sequence[Want], *, holder: str, waiting_for: list[int]
     ) -> list[Grant | Refusal]:
         if waiting_for:
-            await proxies.lock(conn, proxy_ids=waiting_for)
+            await proxy_health.lock(conn, proxy_ids=waiting_for)
         held = await leases.find(conn, keys=[want.key for want in wants])
         fresh = {want.key: want for want in wants if want.key not in held}
         answers: dict[Key, Grant | Refusal] = {key: self._again(lease) for key, lease in held.items()}
@@ -137,7 +137,7 @@ class Lease:
             if not broken:
                 return found, passwords
             log.error("secrets_unreadable", proxy_ids=broken)
-            await proxies.cool(conn, proxy_ids=broken, length=max(self.proxy.cooldown, timedelta(minutes=1)))
+            await proxy_health.cool(conn, proxy_ids=broken, length=max(self.proxy.cooldown, timedelta(minutes=1)))
             await changes.add(conn, proxy_ids=broken, active=False, reason="secret_unreadable")
 
     async def _refuse(
@@ -166,8 +166,8 @@ class Lease:
         opened = await leases.open_all(conn, leases=new, holder=holder)
         given = Counter(chosen[key].proxy_id for key in opened)
         if given:
-            await proxies.charge(conn, given=given)
-            await pairs.touch(conn, keys={(fresh[key].domain, chosen[key].proxy_id) for key in opened})
+            await proxy_health.charge(conn, given=given)
+            await pair_health.touch(conn, keys={(fresh[key].domain, chosen[key].proxy_id) for key in opened})
         answers: dict[Key, Grant | Refusal] = {}
         for key, (lease_id, expires_at) in opened.items():
             candidate = chosen[key]

@@ -13,8 +13,8 @@ from limpet.kit.pg import Conn, Pool
 from limpet.proxy_broker import metrics
 from limpet.proxy_broker.announce import Announce
 from limpet.proxy_broker.blame import OF_PAIR, OF_PROXY, Health, Threshold, Use, judge
-from limpet.proxy_broker.store import changes, leases, pairs, proxies
-from limpet.proxy_broker.store.pairs import Key
+from limpet.proxy_broker.store import changes, leases, pair_health, proxy_health
+from limpet.proxy_broker.store.pair_health import Key
 
 log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ class Report:
 
     async def _learn(self, conn: Conn, uses: Sequence[Use]) -> tuple[list[Use], list[int], list[Key]]:
         lease_ids = [use.lease_id for use in uses]
-        patients = await proxies.lock(conn, proxy_ids=await leases.proxies_of(conn, lease_ids=lease_ids))
+        patients = await proxy_health.lock(conn, proxy_ids=await leases.proxies_of(conn, lease_ids=lease_ids))
         closed = await leases.close(conn, lease_ids=lease_ids)
         if not closed:
             return [], [], []
@@ -64,23 +64,23 @@ class Report:
         return taken, cooled_proxies, await self._learn_pairs(conn, of_pair, now=now)
 
     async def _learn_proxies(
-        self, conn: Conn, patients: list[proxies.Patient], uses: dict[int, list[Use]], *, now: datetime
+        self, conn: Conn, patients: list[proxy_health.Patient], uses: dict[int, list[Use]], *, now: datetime
     ) -> list[int]:
         before = {patient.proxy_id: patient for patient in patients if patient.proxy_id in uses}
         after: dict[int, Health] = {
             proxy_id: judge(patient, uses[proxy_id], blame=OF_PROXY, now=now, threshold=self.proxy)
             for proxy_id, patient in before.items()
         }
-        await proxies.record(conn, closed={key: len(mine) for key, mine in uses.items()}, health=after)
+        await proxy_health.record(conn, closed={key: len(mine) for key, mine in uses.items()}, health=after)
         cooled = [key for key in after if after[key].cooling_until != before[key].cooling_until]
         if cooled:
             await changes.add(conn, proxy_ids=cooled, active=False, reason="failures")
         return cooled
 
     async def _learn_pairs(self, conn: Conn, uses: dict[Key, list[Use]], *, now: datetime) -> list[Key]:
-        before = await pairs.lock(conn, keys=uses)
+        before = await pair_health.lock(conn, keys=uses)
         after = {
             key: judge(health, uses[key], blame=OF_PAIR, now=now, threshold=self.pair) for key, health in before.items()
         }
-        await pairs.record(conn, health=after)
+        await pair_health.record(conn, health=after)
         return [key for key in after if after[key].cooling_until != before[key].cooling_until]

@@ -153,6 +153,7 @@ class FetchRequested(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     MIN_BODY_BYTES_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
+    GROUP_KEY_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     """Stable across attempts and crawls."""
     attempt: _builtins.int
@@ -174,6 +175,8 @@ class FetchRequested(_message.Message):
     """HTML pages below this many bytes are suspicious. 0 means no such rule."""
     batch: _builtins.str
     """Name of the batch the task belongs to; empty for none. Carried through to the items."""
+    group_key: _builtins.str
+    """The task's group within its domain; empty for none. Requests of one group may share a proxy."""
     @_builtins.property
     def not_before_time(self) -> _timestamp_pb2.Timestamp:
         """The request starts no earlier than this, on the scheduler database's clock."""
@@ -204,10 +207,11 @@ class FetchRequested(_message.Message):
         traceparent: _builtins.str = ...,
         min_body_bytes: _builtins.int = ...,
         batch: _builtins.str = ...,
+        group_key: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["give_up_time", b"give_up_time", "not_before_time", b"not_before_time", "start_by_time", b"start_by_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "domain", b"domain", "follow", b"follow", "give_up_time", b"give_up_time", "kind", b"kind", "min_body_bytes", b"min_body_bytes", "not_before_time", b"not_before_time", "parser", b"parser", "proxy_policy", b"proxy_policy", "start_by_time", b"start_by_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "domain", b"domain", "follow", b"follow", "give_up_time", b"give_up_time", "group_key", b"group_key", "kind", b"kind", "min_body_bytes", b"min_body_bytes", "not_before_time", b"not_before_time", "parser", b"parser", "proxy_policy", b"proxy_policy", "start_by_time", b"start_by_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -64,6 +64,8 @@ class Want(_message.Message):
     ATTEMPT_FIELD_NUMBER: _builtins.int
     TTL_SECONDS_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    SESSION_KEY_FIELD_NUMBER: _builtins.int
+    DIRECT_ALLOWED_FIELD_NUMBER: _builtins.int
     domain: _builtins.str
     country: _builtins.str
     """Two-letter code. Empty means any."""
@@ -74,6 +76,10 @@ class Want(_message.Message):
     """How long the holder may need it. 0 means the broker's default."""
     traceparent: _builtins.str
     """The trace that the request belongs to. A call holds wants of many traces, so metadata cannot carry it."""
+    session_key: _builtins.str
+    """Requests of one session keep one proxy where the domain's strategy is sticky. Empty means the domain as a whole."""
+    direct_allowed: _builtins.bool
+    """The request may go without a proxy where that is the domain's tier."""
     def __init__(
         self,
         *,
@@ -83,10 +89,12 @@ class Want(_message.Message):
         attempt: _builtins.int = ...,
         ttl_seconds: _builtins.int = ...,
         traceparent: _builtins.str = ...,
+        session_key: _builtins.str = ...,
+        direct_allowed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "country", b"country", "domain", b"domain", "task_id", b"task_id", "traceparent", b"traceparent", "ttl_seconds", b"ttl_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "country", b"country", "direct_allowed", b"direct_allowed", "domain", b"domain", "session_key", b"session_key", "task_id", b"task_id", "traceparent", b"traceparent", "ttl_seconds", b"ttl_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -134,6 +142,7 @@ class Grant(_message.Message):
     EXPIRES_TIME_FIELD_NUMBER: _builtins.int
     RETRY_TIME_FIELD_NUMBER: _builtins.int
     REFUSAL_FIELD_NUMBER: _builtins.int
+    DIRECT_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.int
     """0 means that no proxy may be used now."""
     proxy_id: _builtins.int
@@ -145,6 +154,8 @@ class Grant(_message.Message):
     password: _builtins.str
     refusal: _builtins.str
     """No pool at all for this domain, or all busy, limited or cooling; only without a lease."""
+    direct: _builtins.bool
+    """The lease is for a request without a proxy: nothing to connect to, but the outcome is wanted."""
     @_builtins.property
     def expires_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -164,10 +175,11 @@ class Grant(_message.Message):
         expires_time: _timestamp_pb2.Timestamp | None = ...,
         retry_time: _timestamp_pb2.Timestamp | None = ...,
         refusal: _builtins.str = ...,
+        direct: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["expires_time", b"expires_time", "retry_time", b"retry_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expires_time", b"expires_time", "host", b"host", "lease_id", b"lease_id", "password", b"password", "port", b"port", "protocol", b"protocol", "proxy_id", b"proxy_id", "refusal", b"refusal", "retry_time", b"retry_time", "username", b"username"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["direct", b"direct", "expires_time", b"expires_time", "host", b"host", "lease_id", b"lease_id", "password", b"password", "port", b"port", "protocol", b"protocol", "proxy_id", b"proxy_id", "refusal", b"refusal", "retry_time", b"retry_time", "username", b"username"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -205,10 +217,13 @@ class Used(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     RESPONSE_MS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
+    BYTE_COUNT_FIELD_NUMBER: _builtins.int
     lease_id: _builtins.int
     outcome: Global___Outcome.ValueType
     response_ms: _builtins.int
     error: _builtins.str
+    byte_count: _builtins.int
+    """Bytes of the answer, for proxies that are paid by traffic."""
     def __init__(
         self,
         *,
@@ -216,10 +231,11 @@ class Used(_message.Message):
         outcome: Global___Outcome.ValueType = ...,
         response_ms: _builtins.int = ...,
         error: _builtins.str = ...,
+        byte_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "lease_id", b"lease_id", "outcome", b"outcome", "response_ms", b"response_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["byte_count", b"byte_count", "error", b"error", "lease_id", b"lease_id", "outcome", b"outcome", "response_ms", b"response_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
