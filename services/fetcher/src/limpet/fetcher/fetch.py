@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, FetchStarted, OrderKind, ProxyPolicy, ReturnReason
+from limpet.contracts.events.v1.fetch_pb2 import (
+    FailureKind,
+    FetchRequested,
+    FetchStarted,
+    OrderKind,
+    ProxyPolicy,
+    ReturnReason,
+)
+from limpet.contracts.events.v1.page_pb2 import RejectKind
 from limpet.fetcher import facts, redirect
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.blame import error_of, outcome_of
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.cookies import Cookies, Pair
 from limpet.fetcher.facts import Fact, Judgement, Try
 from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
+from limpet.fetcher.patience import Patience
 from limpet.fetcher.proxies import SITE_REFUSES, NoProxy, Proxies
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.stock import Leased
-from limpet.fetcher.validate import Failure, retry_after_seconds, verdict
+from limpet.fetcher.validate import Failure, Rejection, retry_after_seconds, verdict
 from limpet.fetcher.web import Page, Web
 from limpet.kit import tracing
 from limpet.kit.beat import Pulse
@@ -50,6 +60,8 @@ class Fetch:
     archive: Archive
     underway: Underway[FetchStarted]
     pulse: Pulse
+    patience: Patience = field(default_factory=Patience)
+    cookies: Cookies = field(default_factory=Cookies)
 
     async def on_fetch_requested(self, delivery: Delivery) -> None:
         if delivery.redelivered:
@@ -112,17 +124,27 @@ class Fetch:
 
     async def _try(self, order: FetchRequested, leased: Leased | None) -> Fact:
         now, error = self.clock.now()
-        seconds = max(0.001, to_seconds(order.give_up_time) - now - error)
+        left = max(0.001, to_seconds(order.give_up_time) - now - error)
+        seconds = self.patience.seconds(order.domain, at_most=left)
+        pair = (order.domain, 0 if leased is None else leased.grant.proxy_id)
         via = leased.via if leased is not None else None
         begun = time.monotonic()
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
             cut_at = ROBOTS_BYTES if order.kind == ROBOTS else 0
-            answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via, cut_at=cut_at)
+            answer = await self.web.get(
+                order.url,
+                user_agent=order.user_agent,
+                seconds=seconds,
+                via=via,
+                cookie=self.cookies.header(pair, order.url, now=now) if order.kind == PAGE else "",
+                cut_at=cut_at,
+            )
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
         self.pulse.latency(took * 1000)
-        made = Try(started=now, response_ms=round(took * 1000), proxy_id=0 if leased is None else leased.grant.proxy_id)
+        made = Try(started=now, response_ms=round(took * 1000), proxy_id=pair[1])
         judged = judge(order, answer, now=now + took)
+        self._learn(pair, order, answer, judged, now=now + took, took=took)
         if leased is not None:
             self.proxies.report(
                 leased,
@@ -132,6 +154,22 @@ class Fetch:
                 byte_count=0 if isinstance(answer, Failure) else answer.received_bytes,
             )
         return await self._store(order, made, answer, judged)
+
+    def _learn(
+        self, pair: Pair, order: FetchRequested, answer: Page | Failure, judged: Judgement, *, now: float, took: float
+    ) -> None:
+        """How fast the domain is, and the session that it has with this proxy."""
+        if isinstance(answer, Failure):
+            if answer.kind == FailureKind.FAILURE_KIND_TIMEOUT:
+                self.patience.timed_out(order.domain)
+            return
+        self.patience.answered(order.domain, took)
+        if order.kind != PAGE:
+            return
+        if isinstance(judged, Rejection) and judged.kind == RejectKind.REJECT_KIND_BLOCKED:
+            self.cookies.forget(pair)
+        elif answer.cookies:
+            self.cookies.learn(pair, order.url, answer.cookies, now=now)
 
     async def _store(self, order: FetchRequested, made: Try, answer: Page | Failure, judged: Judgement) -> Fact:
         """The body of a good page and the row of any answer are kept before the fact goes out."""

@@ -37,6 +37,8 @@ class Page:
     charset: str
     location: str
     retry_after: str
+    # The lines of Set-Cookie.
+    cookies: tuple[str, ...] = ()
     # Of the body as it came over the wire where the site says so, else decoded.
     received_bytes: int = field(default=0, compare=False)
 
@@ -62,16 +64,19 @@ class Web:
         self._rate = rate
 
     async def get(
-        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cut_at: int = 0
+        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cookie: str = "", cut_at: int = 0
     ) -> Page | Failure:
         """With `cut_at` only so many bytes are read, and a longer body is no failure."""
+        headers = {"User-Agent": user_agent} if user_agent else {}
+        if cookie:
+            headers["Cookie"] = cookie
         if via is not None and via.protocol not in PROTOCOLS:
             return Failure(
                 FailureKind.FAILURE_KIND_PROXY,
                 f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
             )
         try:
-            return await self._get(url, user_agent=user_agent, seconds=seconds, via=via, cut_at=cut_at)
+            return await self._get(url, headers, seconds=seconds, via=via, cut_at=cut_at)
         except AddressForbidden as error:
             return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
         except TimeoutError:
@@ -89,10 +94,11 @@ class Web:
             text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
-    async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None, cut_at: int) -> Page | Failure:
+    async def _get(
+        self, url: str, headers: dict[str, str], *, seconds: float, via: Via | None, cut_at: int
+    ) -> Page | Failure:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
-        headers = {"User-Agent": user_agent} if user_agent else {}
         if via is None:
             return await self._ask(self._direct, target, headers, seconds=seconds, cut_at=cut_at)
         if via.protocol == SOCKS5:
@@ -134,6 +140,7 @@ class Web:
                 charset=charset,
                 location=response.headers.get("Location", ""),
                 retry_after=response.headers.get("Retry-After", ""),
+                cookies=tuple(response.headers.getall("Set-Cookie", ())),
                 received_bytes=len(body) if cut_at else response.content_length or len(body),
             )
 
