@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -43,6 +43,8 @@ class Failure:
     error: str
     # A proxy did its work and says that the site was not there.
     of_the_site: bool = False
+    # The proxy did not take the request: nothing of it reached the site.
+    unsent: bool = field(default=False, compare=False)
 
 
 def verdict(

@@ -74,6 +74,7 @@ class Web:
             return Failure(
                 FailureKind.FAILURE_KIND_PROXY,
                 f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
+                unsent=True,
             )
         try:
             return await self._get(url, headers, seconds=seconds, via=via, cut_at=cut_at)
@@ -81,16 +82,19 @@ class Web:
             return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
         except TimeoutError:
             return Failure(FailureKind.FAILURE_KIND_TIMEOUT, f"no complete answer within {seconds:.1f} s")
-        except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+        except aiohttp.ClientProxyConnectionError:
             # Its text names the proxy's address, which stays out of facts and logs.
-            status = f" with status {error.status}" if isinstance(error, aiohttp.ClientHttpProxyError) else ""
-            return Failure(FailureKind.FAILURE_KIND_PROXY, f"the proxy refused the connection{status}")
+            return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy refused the connection", unsent=True)
+        except aiohttp.ClientHttpProxyError as error:
+            # With 5xx it says that it has tried to reach the site.
+            text = f"the proxy refused the connection with status {error.status}"
+            return Failure(FailureKind.FAILURE_KIND_PROXY, text, unsent=error.status < 500)
         except SOCKS_ERRORS as error:
             return socks_failure(error)
         except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
             if via is not None and isinstance(error, aiohttp.ClientConnectorDNSError):
                 # The only name that is resolved here on the way through a proxy is the proxy's own.
-                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy's name is not known")
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy's name is not known", unsent=True)
             text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
@@ -128,7 +132,7 @@ class Web:
             proxy_headers=through.credentials if through is not None else None,
         ) as response:
             if through is not None and response.status == 407:
-                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials", unsent=True)
             body = await self._read(response, cut_at=cut_at)
             if isinstance(body, Failure):
                 return body
