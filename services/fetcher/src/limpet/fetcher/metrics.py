@@ -22,3 +22,8 @@ REPORTS_DROPPED = Counter(
     "Reports about leases that the broker never got: expired meanwhile, no room, or the process stopped.",
     ["reason"],
 )
+PRUNED = Counter(
+    "limpet_fetcher_pruned_total",
+    "What was old: responses_pruned, packs_condemned, and packs_dropped from the page store.",
+    ["event"],
+)
