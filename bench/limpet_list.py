@@ -18,10 +18,14 @@ from bench.running import ROOT, BenchError, Running, started
 READY_SECONDS = 120.0
 PER_POST = 1000
 BATCH = "bench"
+UNLIMITED = {"max_requests_per_hour": None, "max_concurrent_leases": 1000}
 
 
-def run(urls: list[str], *, folder: Path, limit: float) -> Figures:
-    """Start a platform with an empty data folder, crawl, stop. `fetched` is left to whoever asks the site."""
+def run(urls: list[str], *, folder: Path, limit: float, proxy_port: int = 0) -> Figures:
+    """Start a platform with an empty data folder, crawl, stop. `fetched` is left to whoever asks the site.
+
+    With `proxy_port` every page comes through the proxy that listens there.
+    """
     port, key = _free_port(), secrets.token_urlsafe(24)
     command = [str(ROOT / ".venv/bin/limpet"), "up", "--data", str(folder / "limpet"), "--port", str(port)]
     env = {"LIMPET_API_KEY": key, "LIMPET_ALLOWED_NETWORKS": "127.0.0.0/8"}
@@ -33,7 +37,7 @@ def run(urls: list[str], *, folder: Path, limit: float) -> Figures:
         by_command = cpu_by_command(platform.pid, mark=platform.mark)
         with Peak(platform.pid, mark=platform.mark) as peak:
             began = time.monotonic()
-            _submit(door, urls)
+            _submit(door, urls, proxy_port=proxy_port)
             _wait_until_done(door, platform, count=len(urls), deadline=began + limit)
             seconds = time.monotonic() - began
             cpu = cpu_seconds(platform.pid, mark=platform.mark) - startup
@@ -52,13 +56,16 @@ def run(urls: list[str], *, folder: Path, limit: float) -> Figures:
     )
 
 
-def _submit(door: Door, urls: list[str]) -> None:
+def _submit(door: Door, urls: list[str], *, proxy_port: int) -> None:
     domain = {
         "name": urls[0].split("/")[2],
         "crawl_delay_seconds": 0,
         "max_concurrent_requests": 128,
         "parser_name": "product",
+        "proxy_policy": "required" if proxy_port else "none",
     }
+    if proxy_port:
+        door.post("/api/admin/proxies", {"protocol": "http", "host": "127.0.0.1", "port": proxy_port} | UNLIMITED)
     door.post("/api/admin/domains", domain)
     door.post("/api/admin/batches", {"name": BATCH})
     for at in range(0, len(urls), PER_POST):

@@ -31,12 +31,18 @@ class ListSpider(scrapy.Spider):  # type: ignore[misc]
 
     name = "list"
     urls: list[str]
+    proxy: str = ""
+    download_only: bool = False
 
     async def start(self) -> AsyncIterator[Any]:
+        meta = {"proxy": self.proxy} if self.proxy else {}
         for url in self.urls:
-            yield scrapy.Request(url)
+            yield scrapy.Request(url, meta=dict(meta))
 
     def parse(self, response: Any) -> Iterator[dict[str, Any]]:
+        if self.download_only:
+            yield {"url": response.url}
+            return
         facts = json.loads(response.css('script[type="application/ld+json"]::text').get())
         yield {
             "url": response.url,
@@ -50,6 +56,8 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="scrapy_list.py", description=__doc__)
     options.add_argument("urls", type=Path, help="a file with one URL a line")
     options.add_argument("out", type=Path, help="the file for the items")
+    options.add_argument("--proxy", default="", help="URL of a proxy to go through")
+    options.add_argument("--download-only", action="store_true", help="take nothing from the pages but their address")
     given = options.parse_args()
     process = CrawlerProcess(SETTINGS | {"FEEDS": {str(given.out): {"format": "jsonlines", "overwrite": True}}})
     crawler = process.create_crawler(ListSpider)
@@ -57,7 +65,8 @@ def main() -> None:
     for name, signal in (("opened", signals.spider_opened), ("closed", signals.spider_closed)):
         # Not weak: nothing else holds on to these functions.
         crawler.signals.connect(lambda key=name: moments.__setitem__(key, time.monotonic()), signal=signal, weak=False)
-    process.crawl(crawler, urls=given.urls.read_text().split())
+    urls = given.urls.read_text().split()
+    process.crawl(crawler, urls=urls, proxy=given.proxy, download_only=given.download_only)
     process.start()
     print(json.dumps({"seconds": moments["closed"] - moments["opened"]}))
 

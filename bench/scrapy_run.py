@@ -6,6 +6,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.figures import Figures
@@ -28,24 +29,24 @@ def install() -> None:
     stamp.write_text(wanted)
 
 
-def startup_cpu(url: str, *, folder: Path, limit: float) -> float:
+def startup_cpu(url: str, *, folder: Path, limit: float, options: Sequence[str] = ()) -> float:
     """What Scrapy takes before it does anything: a run over one URL."""
-    cpu, _, _, _ = _crawl([url], folder=folder, limit=limit)
+    cpu, _, _, _ = _crawl([url], folder=folder, limit=limit, options=options)
     return cpu
 
 
-def run(urls: list[str], *, folder: Path, limit: float, startup: float) -> Figures:
+def run(urls: list[str], *, folder: Path, limit: float, startup: float, options: Sequence[str] = ()) -> Figures:
     """The whole list. `fetched` is left to whoever asks the site."""
-    cpu, seconds, peak, items = _crawl(urls, folder=folder, limit=limit)
+    cpu, seconds, peak, items = _crawl(urls, folder=folder, limit=limit, options=options)
     return Figures(
         pages=len(urls), seconds=seconds, cpu=cpu - startup, startup_cpu=startup, peak_mib=peak, fetched=0, items=items
     )
 
 
-def _crawl(urls: list[str], *, folder: Path, limit: float) -> tuple[float, float, float, int]:
+def _crawl(urls: list[str], *, folder: Path, limit: float, options: Sequence[str]) -> tuple[float, float, float, int]:
     listed, out = folder / "urls.txt", folder / "scrapy.jsonl"
     listed.write_text("\n".join(urls))
-    command = [str(VENV / "bin" / "python"), str(ROOT / "bench" / "scrapy_list.py"), str(listed), str(out)]
+    command = [str(VENV / "bin" / "python"), str(ROOT / "bench" / "scrapy_list.py"), str(listed), str(out), *options]
     with started(command, log=folder / "scrapy.log") as scrapy:
         with Peak(scrapy.pid, mark=scrapy.mark) as peak:
             cpu = scrapy.wait(seconds=limit)

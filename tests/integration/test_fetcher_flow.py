@@ -15,10 +15,12 @@ from limpet.contracts.events.v1.fetch_pb2 import (
     ReturnReason,
 )
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.fetcher.blocks import THRESHOLD
 from limpet.kit.bus import Bus
 from limpet.kit.clock import seconds_to_stamp
 from tests.conftest import PoolFactory
 from tests.support.fetching import AHEAD, BOOTS, Place, database_now, fetching_place, tell_the_time
+from tests.support.labelled import LABELLED
 from tests.support.rough_site import reply
 from tests.support.waiting import until
 
@@ -97,6 +99,29 @@ async def test_every_answer_ends_in_its_own_fact_and_row(place: Place) -> None:
     rows = await place.pool.fetch("SELECT verdict, body_key FROM http_responses ORDER BY task_id")
     assert [row["verdict"] for row in rows] == ["failed", "blocked", "failed", "garbage", "redirected", "failed"]
     assert {row["body_key"] for row in rows} == {""}
+
+
+async def test_f4_a_rejected_page_is_told_and_kept_with_its_evidence(place: Place) -> None:
+    await tell_the_time(place.bus)
+    wall = next(page.body for page in LABELLED if page.vendor == "cloudflare")
+    place.site.answers["/wall"] = reply(wall, "403 Forbidden")
+    place.site.answers["/bare"] = reply(b"no", "403 Forbidden")
+    fetcher = await place.make()
+    async with fetcher.taking_orders():
+        await place.send(place.order("/wall", task=1), place.order("/bare", task=2), place.order(task=3))
+        told = await place.heard.one(PageRejected, 1)
+        bare = await place.heard.one(PageRejected, 2)
+        await place.heard.one(PageFetched, 3)
+    assert told.vendor == "cloudflare"
+    assert told.score >= THRESHOLD
+    assert len(told.signals) >= 2
+    assert (bare.vendor, bare.score, list(bare.signals)) == ("", 0, [])
+    rows = await place.pool.fetch("SELECT vendor, score, signals FROM http_responses ORDER BY task_id")
+    assert [tuple(row) for row in rows] == [
+        (told.vendor, told.score, list(told.signals)),
+        ("", 0, []),
+        ("", 0, []),
+    ]
 
 
 async def test_orders_of_one_message_are_carried_out_side_by_side_and_each_ends_in_its_own_fact(place: Place) -> None:

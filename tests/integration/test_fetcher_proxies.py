@@ -198,7 +198,8 @@ async def test_f6_a_block_is_reported_with_its_reason_and_a_dead_proxy_blamed(pl
             await place.send(order(place, 2, path="/robots.txt", kind=OrderKind.ORDER_KIND_ROBOTS))
             await place.heard.one(PageRejected, 2)
             broker.grant.port = free_port()
-            await place.send(order(place, 3))
+            # Its slot leaves no time for a retry.
+            await place.send(order(place, 3, window=1.0))
             assert (await place.heard.one(FetchFailed, 3)).kind == FailureKind.FAILURE_KIND_PROXY
     told = {used.lease_id: (used.outcome, used.error, used.byte_count) for used in broker.uses}
     assert told == {

@@ -9,9 +9,10 @@ import struct
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
+import brotli
 import pytest
 import zstandard
 
@@ -110,10 +111,18 @@ async def test_a_redirect_is_told_and_not_followed(web: Web, site: RoughSite) ->
     assert site.targets() == ["/old"]
 
 
-@pytest.mark.parametrize("coding", ["gzip", "deflate"])
-async def test_a_packed_body_arrives_unpacked(web: Web, site: RoughSite, coding: str) -> None:
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+    "zstd": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("coding", PACKERS)
+async def test_f3_a_packed_body_arrives_unpacked(web: Web, site: RoughSite, coding: str) -> None:
     body = b"boots " * 1000
-    packed = gzip.compress(body) if coding == "gzip" else zlib.compress(body)
+    packed = PACKERS[coding](body)
     site.answers["/z"] = reply(packed, content_encoding=coding)
     assert (await page(web, site.url("/z"))).body == body
     assert coding in site.asked[0].headers["accept-encoding"]

@@ -27,6 +27,7 @@ from limpet.fetcher.broker import Broker
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
+from limpet.fetcher.rate import Rate
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.web import open_web
 from limpet.kit.beat import Pulse
@@ -140,10 +141,10 @@ async def fetching_place(bus: Bus, *, nats_url: str, pool: Pool, pages: Path) ->
         site.answers["/p"] = reply(BOOTS, content_type="text/html; charset=utf-8")
         blobs = Blobs.open(pages.as_uri())
 
-        async def make(*, broker: str = "", limit: int = 8) -> Fetcher:
+        async def make(*, broker: str = "", limit: int = 8, rate: Rate | None = None) -> Fetcher:
             own = await stack.enter_async_context(open_bus(nats_url, name="fetcher"))
             guard = Guard(networks=networks_of("127.0.0.0/8"))
-            web = await stack.enter_async_context(open_web(guard=guard, max_body_bytes=100_000))
+            web = await stack.enter_async_context(open_web(guard=guard, max_body_bytes=100_000, rate=rate))
             channel = await stack.enter_async_context(open_channel(broker or f"127.0.0.1:{free_port()}"))
             slots, clock = Slots(limit), ClockSync(own)
             calls = Broker(ProxyServiceStub(channel), holder="test")

@@ -24,7 +24,7 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceService
 
 @dataclass(eq=False)
 class ToldBroker(ProxyServiceServicer):
-    """Each new attempt gets a lease of its own, the same attempt the same one, as the contract says."""
+    """Each new attempt gets a lease of its own, the same attempt the same one until it is reported, as the contract says."""
 
     grant: Grant
     wants: list[Want] = field(default_factory=list)
@@ -34,6 +34,10 @@ class ToldBroker(ProxyServiceServicer):
     loses: int = 0
     open: asyncio.Event = field(default_factory=asyncio.Event)
     given: dict[tuple[int, int], Grant] = field(default_factory=dict)
+    # What the next leases are of, before those of `grant`.
+    first: list[Grant] = field(default_factory=list)
+    count: int = 0
+    closed: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.open.set()
@@ -51,15 +55,17 @@ class ToldBroker(ProxyServiceServicer):
     async def Report(self, request: ReportRequest, _context: Any) -> ReportResponse:  # noqa: N802
         self.calls += 1
         self.uses += request.uses
+        self.closed |= {used.lease_id for used in request.uses}
         return ReportResponse(taken=len(request.uses))
 
     def _give(self, want: Want) -> Grant:
         key = (want.task_id, want.attempt)
-        if key not in self.given:
+        if key not in self.given or self.given[key].lease_id in self.closed:
             self.given[key] = Grant()
-            self.given[key].CopyFrom(self.grant)
+            self.given[key].CopyFrom(self.first.pop(0) if self.first else self.grant)
             if self.grant.lease_id:
-                self.given[key].lease_id = self.grant.lease_id + len(self.given) - 1
+                self.given[key].lease_id = self.grant.lease_id + self.count
+                self.count += 1
         return self.given[key]
 
 

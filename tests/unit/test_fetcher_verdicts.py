@@ -16,15 +16,14 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, Rejec
 from limpet.contracts.proxy.v1.proxy_service_pb2 import Outcome
 from limpet.fetcher import facts
 from limpet.fetcher.blame import outcome_of
+from limpet.fetcher.blocks import wall_in
 from limpet.fetcher.facts import OUTCOMES, Judgement, Try
 from limpet.fetcher.fetch import judge
 from limpet.fetcher.redirect import Moved, domain_of, elsewhere, follow
 from limpet.fetcher.validate import (
-    CHALLENGE_BYTES,
     MAX_RETRY_AFTER,
     Failure,
     Rejection,
-    challenge_in,
     retry_after_seconds,
     verdict,
 )
@@ -34,7 +33,11 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 BLOCKED, GARBAGE = RejectKind.REJECT_KIND_BLOCKED, RejectKind.REJECT_KIND_GARBAGE
 SERVER, CLIENT = FailureKind.FAILURE_KIND_SERVER_ERROR, FailureKind.FAILURE_KIND_CLIENT_ERROR
 OF_KIND = {BLOCKED: Rejection, SERVER: Failure, CLIENT: Failure}
-CHALLENGE = b"<html><head><script src=/cdn-cgi/challenge-platform/x></script></head><body>Just a moment</body></html>"
+CHALLENGE = (
+    b"<html><head><script src=/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1></script></head>"
+    b"<body>Just a moment</body></html>"
+)
+HOSTILE_BYTES = 30_000
 TEXT = b"<p>" + b"A fine pair of boots, waxed and stitched by hand. " * 40 + b"</p>"
 
 
@@ -135,18 +138,20 @@ def test_robots_files_and_the_like_are_judged_by_status_only() -> None:
     ],
 )
 def test_a_small_page_of_scripts_with_a_marker_is_a_challenge(marker: bytes) -> None:
-    assert challenge_in(b"<script>x</script><div " + marker + b">one moment</div>" + marker)
+    wall = wall_in(b"<script>x</script><div " + marker + b">one moment</div>" + marker)
+    assert wall is not None
+    assert wall.kind == "blocked"
 
 
 def test_a_normal_page_that_has_a_captcha_somewhere_is_not() -> None:
     form = b'<script src=recaptcha.js></script><form><div class="g-recaptcha"></div></form>'
-    assert challenge_in(TEXT + form) == ""
-    assert challenge_in(form) != ""
-    assert challenge_in(form + b"<script>" + b"x" * 5000 + b"</script>") != ""
-    assert challenge_in(form + b"<!--" + b"x" * 5000 + b"-->") != ""
-    assert challenge_in(form + b"<script>" + b" " * CHALLENGE_BYTES + b"</script>") == ""
-    assert challenge_in(b"<p>captcha without a script</p>") == ""
-    assert challenge_in(b"<script></script>nothing said") == ""
+    assert wall_in(TEXT * 2 + form) is None
+    assert wall_in(form) is not None
+    assert wall_in(form + b"<script>" + b"x" * 5000 + b"</script>") is not None
+    assert wall_in(form + b"<!--" + b"x" * 5000 + b"-->") is not None
+    assert wall_in(form + b"<script>" + b" " * HOSTILE_BYTES + b"</script>") is not None
+    assert wall_in(b"<p>captcha without a script</p>") is None
+    assert wall_in(b"<script></script>nothing said") is None
 
 
 @pytest.mark.parametrize(
@@ -166,9 +171,9 @@ def test_a_normal_page_that_has_a_captcha_somewhere_is_not() -> None:
     ],
 )
 def test_a_hostile_page_is_judged_in_linear_time(hostile: bytes) -> None:
-    body = (b"captcha <script>" + hostile * CHALLENGE_BYTES)[:CHALLENGE_BYTES]
+    body = (b"captcha <script>" + hostile * HOSTILE_BYTES)[:HOSTILE_BYTES]
     begun = time.thread_time()
-    challenge_in(body)
+    wall_in(body)
     # What is quadratic took 130 ms and more, what is linear takes 11 at most.
     assert time.thread_time() - begun < 0.06
 

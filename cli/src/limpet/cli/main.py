@@ -7,6 +7,7 @@ import typer
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
 from limpet.cli.proxies.commands import app as proxies
+from limpet.cli.judge import judge
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -22,6 +23,7 @@ app.command()(crawl)
 app.command()(status)
 app.command()(explain)
 app.add_typer(proxies, name="proxies")
+app.command()(judge)
 
 if __name__ == "__main__":
     app()

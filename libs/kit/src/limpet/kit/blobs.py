@@ -98,6 +98,16 @@ class Blobs:
                 found[place] = _unpacked(unpacker, frame, keys[place]) if isinstance(frame, bytes) else frame
         return found
 
+    async def drop(self, packs: Sequence[str]) -> None:
+        """Remove whole packs, by the part of their keys before `#`. One that is not there is gone already."""
+        for name in packs:
+            try:
+                await obstore.delete_async(self._store, name)
+            except (NotFoundError, FileNotFoundError):
+                continue
+            except (BaseError, OSError) as error:
+                raise Retryable(f"the store did not drop {name}: {error}") from error
+
     async def _read(self, name: str, spans: Sequence[tuple[int, int, int]]) -> Sequence[bytes | Permanent]:
         starts = [offset for _, offset, _ in spans]
         ends = [offset + length for _, offset, length in spans]

@@ -69,6 +69,7 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
             traceparent=order.traceparent,
         )
     if isinstance(judged, Rejection):
+        wall = judged.wall
         return PageRejected(
             task_id=order.task_id,
             attempt=order.attempt,
@@ -82,6 +83,9 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
             response_ms=made.response_ms,
             proxy_id=made.proxy_id,
             traceparent=order.traceparent,
+            vendor=wall.vendor if wall else "",
+            score=wall.score if wall else 0,
+            signals=wall.signals if wall else (),
         )
     if page is None:
         raise AssertionError("a good page without a page")
@@ -108,14 +112,14 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
 
 def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Response:
     """Without the body's key, which is known when the body is kept."""
-    name, reason = "fetched", ""
+    name, reason, wall = "fetched", "", None
     if isinstance(judged, Moved):
         name, reason = "redirected", judged.location
     elif isinstance(judged, Failure):
         name, reason = "failed", judged.error
     elif isinstance(judged, Rejection):
-        name, reason = _REJECTED[judged.kind], judged.reason
-    return Response(
+        name, reason, wall = _REJECTED[judged.kind], judged.reason, judged.wall
+    response = Response(
         task_id=order.task_id,
         attempt=order.attempt,
         domain=order.domain,
@@ -128,6 +132,9 @@ def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Resp
         reason=reason,
         fetched_at=datetime.fromtimestamp(made.started, UTC),
     )
+    if wall is None:
+        return response
+    return response._replace(vendor=wall.vendor, score=wall.score, signals="\n".join(wall.signals))
 
 
 def outcome_of(fact: Fact) -> str:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
-from limpet.contracts.events.v1.fetch_pb2 import FetchRequested, FetchStarted, OrderKind, ProxyPolicy, ReturnReason
+from limpet.contracts.events.v1.fetch_pb2 import (
+    FailureKind,
+    FetchRequested,
+    FetchStarted,
+    OrderKind,
+    ProxyPolicy,
+    ReturnReason,
+)
+from limpet.contracts.events.v1.page_pb2 import RejectKind
 from limpet.fetcher import facts, redirect
+from limpet.fetcher.again import wait_before
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.blame import error_of, outcome_of
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.cookies import Cookies
 from limpet.fetcher.facts import Fact, Judgement, Try
-from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, SETTLED
+from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, RETRIED, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
+from limpet.fetcher.patience import Patience
 from limpet.fetcher.proxies import SITE_REFUSES, NoProxy, Proxies
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.stock import Leased
-from limpet.fetcher.validate import Failure, retry_after_seconds, verdict
+from limpet.fetcher.validate import Failure, Rejection, retry_after_seconds, verdict
 from limpet.fetcher.web import Page, Web
 from limpet.kit import tracing
 from limpet.kit.beat import Pulse
@@ -50,6 +61,8 @@ class Fetch:
     archive: Archive
     underway: Underway[FetchStarted]
     pulse: Pulse
+    patience: Patience = field(default_factory=Patience)
+    cookies: Cookies = field(default_factory=Cookies)
 
     async def on_fetch_requested(self, delivery: Delivery) -> None:
         if delivery.redelivered:
@@ -111,19 +124,14 @@ class Fetch:
             await self.slots.pause(wait if wait <= NEAR else wait - NEAR / 2)
 
     async def _try(self, order: FetchRequested, leased: Leased | None) -> Fact:
-        now, error = self.clock.now()
-        seconds = max(0.001, to_seconds(order.give_up_time) - now - error)
-        via = leased.via if leased is not None else None
-        begun = time.monotonic()
-        with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
-            cut_at = ROBOTS_BYTES if order.kind == ROBOTS else 0
-            answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via, cut_at=cut_at)
-        took = time.monotonic() - begun
-        RESPONSE_SECONDS.observe(took)
-        self.pulse.latency(took * 1000)
-        made = Try(started=now, response_ms=round(took * 1000), proxy_id=0 if leased is None else leased.grant.proxy_id)
-        judged = judge(order, answer, now=now + took)
-        if leased is not None:
+        """One request at most reaches the site; a proxy that does not take it costs a wait and another proxy."""
+        tried: set[int] = set()
+        while True:
+            made, answer = await self._ask(order, leased)
+            judged = judge(order, answer, now=made.started + made.response_ms / 1000)
+            self._learn(made, order, answer, judged)
+            if leased is None:
+                break
             self.proxies.report(
                 leased,
                 outcome_of(judged, kind=order.kind),
@@ -131,7 +139,69 @@ class Fetch:
                 error=error_of(judged),
                 byte_count=0 if isinstance(answer, Failure) else answer.received_bytes,
             )
+            if not isinstance(answer, Failure) or not answer.unsent:
+                break
+            tried.add(made.proxy_id)
+            another = await self._another(order, answer, tried)
+            if another is None:
+                break
+            leased = another
+            RETRIED.inc()
         return await self._store(order, made, answer, judged)
+
+    async def _another(self, order: FetchRequested, failure: Failure, tried: set[int]) -> Leased | None:
+        """The lease of a proxy that was not tried yet, while the order may still start."""
+        now, error = self.clock.now()
+        start_by = to_seconds(order.start_by_time)
+        wait = wait_before(len(tried) - 1, failure, start_by=start_by, now=now, error=error)
+        if wait is None:
+            return None
+        await self.slots.pause(wait)
+        if self._hindrance():
+            return None
+        now, _ = self.clock.now()
+        found = await self.proxies.lease(order, now=now)
+        if isinstance(found, NoProxy):
+            return None
+        if found.grant.proxy_id in tried or await self._wait(order):
+            self.proxies.give_back(found)
+            return None
+        return found
+
+    async def _ask(self, order: FetchRequested, leased: Leased | None) -> tuple[Try, Page | Failure]:
+        now, error = self.clock.now()
+        left = max(0.001, to_seconds(order.give_up_time) - now - error)
+        seconds = self.patience.seconds(order.domain, at_most=left)
+        proxy_id = 0 if leased is None else leased.grant.proxy_id
+        cookie = self.cookies.header((order.domain, proxy_id), order.url, now=now) if order.kind == PAGE else ""
+        begun = time.monotonic()
+        with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
+            answer = await self.web.get(
+                order.url,
+                user_agent=order.user_agent,
+                seconds=seconds,
+                via=leased.via if leased is not None else None,
+                cookie=cookie,
+                cut_at=ROBOTS_BYTES if order.kind == ROBOTS else 0,
+            )
+        took = time.monotonic() - begun
+        RESPONSE_SECONDS.observe(took)
+        self.pulse.latency(took * 1000)
+        return Try(started=now, response_ms=round(took * 1000), proxy_id=proxy_id), answer
+
+    def _learn(self, made: Try, order: FetchRequested, answer: Page | Failure, judged: Judgement) -> None:
+        """How fast the domain is, and the session that it has with this proxy."""
+        if isinstance(answer, Failure):
+            if answer.kind == FailureKind.FAILURE_KIND_TIMEOUT:
+                self.patience.timed_out(order.domain)
+            return
+        self.patience.answered(order.domain, made.response_ms / 1000)
+        if order.kind != PAGE:
+            return
+        if isinstance(judged, Rejection) and judged.kind == RejectKind.REJECT_KIND_BLOCKED:
+            self.cookies.forget((order.domain, made.proxy_id))
+        elif answer.cookies:
+            self.cookies.learn((order.domain, made.proxy_id), order.url, answer.cookies, now=made.started)
 
     async def _store(self, order: FetchRequested, made: Try, answer: Page | Failure, judged: Judgement) -> Fact:
         """The body of a good page and the row of any answer are kept before the fact goes out."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from limpet.contracts.events.v1.fetch_pb2 import FetchStarted
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.fetcher.archive import Archive
@@ -9,6 +11,8 @@ from limpet.fetcher.broker import Broker
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
+from limpet.fetcher.rate import Rate
+from limpet.fetcher.retention import Retention
 from limpet.fetcher.settings import Settings
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.web import open_web
@@ -32,7 +36,9 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         open_pool(dsn, size=settings.pool_size, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="fetcher", replicas=settings.stream_replicas, readiness=readiness) as bus,
         open_channel(settings.broker_address) as channel,
-        open_web(guard=settings.guard, max_body_bytes=settings.max_body_bytes) as web,
+        open_web(
+            guard=settings.guard, max_body_bytes=settings.max_body_bytes, rate=Rate(settings.min_bytes_per_second)
+        ) as web,
     ):
         await migrate(dsn, "limpet.fetcher")
         slots = Slots(settings.concurrency)
@@ -48,13 +54,16 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             breakers=[broker.breaker],
         )
         pulse.in_hand = lambda: slots.in_hand
+        blobs = Blobs.open(settings.page_store)
+        days = settings.retention_pages_days
+        retention = Retention(pool, blobs, timedelta(days=days) if days else None)
         fetch = Fetch(
             bus=bus,
             clock=clock,
             slots=slots,
             web=web,
             proxies=proxies,
-            archive=Archive(pool, Blobs.open(settings.page_store)),
+            archive=Archive(pool, blobs),
             underway=underway,
             pulse=pulse,
         )
@@ -70,6 +79,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             watch=watch_pool(pool, readiness),
             pulse=pulse.run(),
             clock=clock.run(),
+            retention=retention.run(),
             underway=underway.run(),
             high=bus.consume(FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
             normal=bus.consume(FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),

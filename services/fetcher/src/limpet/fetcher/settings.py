@@ -21,4 +21,16 @@ class Settings(GuardedCommon):
     max_body_bytes: int = Field(
         default=10_000_000, ge=1024, le=256_000_000, description="Largest page, in decoded bytes."
     )
+    min_bytes_per_second: int = Field(
+        default=1000,
+        ge=0,
+        le=1_000_000,
+        description="A body that comes slower than this over 20 s, once its first 10 s are over, is given up. 0: no such rule.",
+    )
+    retention_pages_days: int = Field(
+        default=90,
+        ge=0,
+        le=36_500,
+        description="Rows of answers are kept for so long, and page bodies for so long after their last use. 0: for ever.",
+    )
     pool_size: int = Field(default=4, ge=1, le=100, description="Connections to PostgreSQL.")

@@ -19,7 +19,7 @@ from limpet.fetcher.via import Via
 # Sessions that are kept; those in use are never closed, so there are at most as many more as orders in hand.
 MOST_SESSIONS = 256
 # What a proxy may say of the site (RFC 1928, section 6). That it has no network itself is its own fault.
-NO_NETWORK = 0x03
+GENERAL_FAILURE, NO_NETWORK = 0x01, 0x03
 _OF_THE_SITE = {
     NO_NETWORK: "the proxy has no way to the site's network",
     0x04: "the proxy could not reach the site",
@@ -77,13 +77,16 @@ def socks_failure(error: ProxyError | ProxyConnectionError | ProxyTimeoutError) 
     if isinstance(error, ProxyTimeoutError):
         return Failure(FailureKind.FAILURE_KIND_TIMEOUT, "the proxy did not connect in time")
     if isinstance(error, ProxyConnectionError):
-        return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy refused the connection")
+        return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy refused the connection", unsent=True)
     code = error.error_code or 0
     if said := _OF_THE_SITE.get(code):
         return Failure(FailureKind.FAILURE_KIND_NETWORK, said, of_the_site=code != NO_NETWORK)
     if code:
-        return Failure(FailureKind.FAILURE_KIND_PROXY, f"the proxy refused the connection with SOCKS reply {int(code)}")
-    return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials or does not speak SOCKS5")
+        # A general failure (1) may be one of the site as well.
+        text = f"the proxy refused the connection with SOCKS reply {int(code)}"
+        return Failure(FailureKind.FAILURE_KIND_PROXY, text, unsent=code != GENERAL_FAILURE)
+    text = "the proxy did not take its credentials or does not speak SOCKS5"
+    return Failure(FailureKind.FAILURE_KIND_PROXY, text, unsent=True)
 
 
 class _Connector(ProxyConnector):

@@ -1,35 +1,24 @@
-"""Is this answer a page? Status first, then challenge markup in small pages, then size. Pure."""
+"""Is this answer a page? Status first, then what blocks.py finds in it, then size. Pure."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import Final
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
 from limpet.contracts.events.v1.page_pb2 import RejectKind
+from limpet.fetcher.blocks import Wall, wall_in
 
 MAX_RETRY_AFTER = 86_400
-# A real page may name a captcha; a challenge page is small and says nothing but that.
-CHALLENGE_BYTES = 30_000
-CHALLENGE_TEXT = 600
-_MARKERS = (
-    b"cf-challenge",
-    b"cf-chl",
-    b"cf_chl_",
-    b"/cdn-cgi/challenge-platform",
-    b"challenge-form",
-    b"g-recaptcha",
-    b"h-captcha",
-    b"hcaptcha.com",
-    b"captcha-delivery.com",
-    b"px-captcha",
-    b"_incapsula_resource",
-    b"awswafintegration",
-    b"captcha",
-)
-_HIDDEN = re.compile(rb"<(?:(script|style|noscript|template|head)\b|!--)")
+REFUSALS: Final = (403, 429)
+# Not a refusal by themselves, but some vendors challenge with them.
+CHALLENGES: Final = (405, 406, 418, 503, 504)
+_KINDS: Final = {
+    "blocked": RejectKind.REJECT_KIND_BLOCKED,
+    "needs_render": RejectKind.REJECT_KIND_NEEDS_RENDER,
+}
 _HTML = ("text/html", "application/xhtml+xml", "")
 
 
@@ -42,6 +31,8 @@ class Rejection:
     retry_after_seconds: int = 0
     # The page says outright that we are refused.
     hard: bool = False
+    # What spoke against the page, where it was the page that did.
+    wall: Wall | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +43,8 @@ class Failure:
     error: str
     # A proxy did its work and says that the site was not there.
     of_the_site: bool = False
+    # The proxy did not take the request: nothing of it reached the site.
+    unsent: bool = field(default=False, compare=False)
 
 
 def verdict(
@@ -64,64 +57,32 @@ def verdict(
     is_page: bool = True,
 ) -> Rejection | Failure | None:
     """None means: a good page. Only pages are judged by content, never robots.txt, sitemaps and the like."""
+    is_html = content_type in _HTML
     if 200 <= status < 300:
-        return _content(content_type, body, min_body_bytes=min_body_bytes) if is_page else None
-    if status in (403, 429):
-        hard = len(body) <= CHALLENGE_BYTES and b"access denied" in body.lower()
-        why = ' with an "Access Denied" page' if hard else ""
-        return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"status {status}{why}", retry_after, hard=hard)
-    if status in (503, 504):
-        marker = challenge_in(body)
-        if retry_after or marker:
-            why = f"challenge markup {marker!r}" if marker else f"Retry-After {retry_after} s"
-            return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"status {status} with {why}", retry_after)
+        return _content(body, min_body_bytes=min_body_bytes) if is_page and is_html else None
+    wall = wall_in(body) if is_html and (status in REFUSALS or status in CHALLENGES) else None
+    if wall is not None and wall.kind != "blocked":
+        wall = None
+    if status in REFUSALS or wall is not None:
+        why = f": {wall.reason}" if wall else ""
+        hard = wall is not None and wall.hard
+        return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"status {status}{why}", retry_after, hard=hard, wall=wall)
+    if status in (503, 504) and retry_after:
+        why = f"status {status} with Retry-After {retry_after} s"
+        return Rejection(RejectKind.REJECT_KIND_BLOCKED, why, retry_after)
     if status >= 500:
         return Failure(FailureKind.FAILURE_KIND_SERVER_ERROR, f"status {status}")
     return Failure(FailureKind.FAILURE_KIND_CLIENT_ERROR, f"status {status}")
 
 
-def _content(content_type: str, body: bytes, *, min_body_bytes: int) -> Rejection | None:
-    if content_type not in _HTML:
-        return None
-    if marker := challenge_in(body):
-        return Rejection(RejectKind.REJECT_KIND_BLOCKED, f"a small page with challenge markup {marker!r}")
+def _content(body: bytes, *, min_body_bytes: int) -> Rejection | None:
+    if wall := wall_in(body):
+        return Rejection(_KINDS[wall.kind], wall.reason, hard=wall.hard, wall=wall)
     if len(body) < min_body_bytes:
         return Rejection(
             RejectKind.REJECT_KIND_GARBAGE, f"{len(body)} bytes of HTML where {min_body_bytes} are the least"
         )
     return None
-
-
-def challenge_in(body: bytes) -> str:
-    """The marker by which a challenge page is known, or nothing."""
-    if len(body) > CHALLENGE_BYTES:
-        return ""
-    lowered = body.lower()
-    marker = next((marker for marker in _MARKERS if marker in lowered), None)
-    if marker is None or b"<script" not in lowered:
-        return ""
-    text = b" ".join(_visible(lowered).split())
-    return marker.decode() if len(text) <= CHALLENGE_TEXT else ""
-
-
-def _visible(lowered: bytes) -> bytes:
-    """What is left without tags, comments, scripts and the like. Linear: an end that is missing is looked for once."""
-    kept: list[bytes] = []
-    missing: set[bytes] = set()
-    at = 0
-    while (start := lowered.find(b"<", at)) >= 0:
-        kept.append(lowered[at:start])
-        found = at = start
-        if hidden := _HIDDEN.match(lowered, start):
-            ending = b"</" + hidden[1] if hidden[1] else b"-->"
-            found = lowered.find(ending, hidden.end()) if ending not in missing else -1
-            if found < 0:
-                missing.add(ending)
-        end = lowered.find(b">", max(found, start))
-        if end < 0:
-            break
-        at = end + 1
-    return b" ".join([*kept, lowered[at:]])
 
 
 def retry_after_seconds(value: str, *, now: float) -> int:

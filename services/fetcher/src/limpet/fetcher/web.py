@@ -8,15 +8,20 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 import aiohttp
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.rate import Dripping, Rate
 from limpet.fetcher.socks import SOCKS_ERRORS, SocksSessions, socks_failure
 from limpet.fetcher.validate import Failure
 from limpet.fetcher.via import PROTOCOLS, SOCKS5, Via
 from limpet.kit.guard import AddressForbidden, Guard, GuardedResolver
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+# All of them are unpacked piece by piece, so that a bomb is stopped at the cap.
+CODINGS = "gzip, deflate, br, zstd"
+MAX_HEADERS, MAX_HEADER_BYTES = 128, 8190
 # aiohttp rounds longer timeouts up to whole seconds, which would pass the time to give up.
 _NEVER_ROUND = 1e9
 CONNECT_SECONDS = 15.0
@@ -32,6 +37,8 @@ class Page:
     charset: str
     location: str
     retry_after: str
+    # The lines of Set-Cookie.
+    cookies: tuple[str, ...] = ()
     # Of the body as it came over the wire where the site says so, else decoded.
     received_bytes: int = field(default=0, compare=False)
 
@@ -47,45 +54,55 @@ class Web:
         *,
         guard: Guard,
         max_body_bytes: int,
+        rate: Rate,
     ) -> None:
         self._direct = direct
         self._proxied = proxied
         self._socks = socks
         self._guard = guard
         self._most = max_body_bytes
+        self._rate = rate
 
     async def get(
-        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cut_at: int = 0
+        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cookie: str = "", cut_at: int = 0
     ) -> Page | Failure:
         """With `cut_at` only so many bytes are read, and a longer body is no failure."""
+        headers = {"User-Agent": user_agent} if user_agent else {}
+        if cookie:
+            headers["Cookie"] = cookie
         if via is not None and via.protocol not in PROTOCOLS:
             return Failure(
                 FailureKind.FAILURE_KIND_PROXY,
                 f"the leased proxy speaks {plain(via.protocol)}, which this fetcher does not support",
+                unsent=True,
             )
         try:
-            return await self._get(url, user_agent=user_agent, seconds=seconds, via=via, cut_at=cut_at)
+            return await self._get(url, headers, seconds=seconds, via=via, cut_at=cut_at)
         except AddressForbidden as error:
             return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
         except TimeoutError:
             return Failure(FailureKind.FAILURE_KIND_TIMEOUT, f"no complete answer within {seconds:.1f} s")
-        except (aiohttp.ClientProxyConnectionError, aiohttp.ClientHttpProxyError) as error:
+        except aiohttp.ClientProxyConnectionError:
             # Its text names the proxy's address, which stays out of facts and logs.
-            status = f" with status {error.status}" if isinstance(error, aiohttp.ClientHttpProxyError) else ""
-            return Failure(FailureKind.FAILURE_KIND_PROXY, f"the proxy refused the connection{status}")
+            return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy refused the connection", unsent=True)
+        except aiohttp.ClientHttpProxyError as error:
+            # With 5xx it says that it has tried to reach the site.
+            text = f"the proxy refused the connection with status {error.status}"
+            return Failure(FailureKind.FAILURE_KIND_PROXY, text, unsent=error.status < 500)
         except SOCKS_ERRORS as error:
             return socks_failure(error)
         except (aiohttp.ClientError, OSError, EOFError, ValueError) as error:
             if via is not None and isinstance(error, aiohttp.ClientConnectorDNSError):
                 # The only name that is resolved here on the way through a proxy is the proxy's own.
-                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy's name is not known")
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy's name is not known", unsent=True)
             text = type(error).__name__ if via is not None else f"{type(error).__name__}: {error}"
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
-    async def _get(self, url: str, *, user_agent: str, seconds: float, via: Via | None, cut_at: int) -> Page | Failure:
+    async def _get(
+        self, url: str, headers: dict[str, str], *, seconds: float, via: Via | None, cut_at: int
+    ) -> Page | Failure:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
-        headers = {"User-Agent": user_agent} if user_agent else {}
         if via is None:
             return await self._ask(self._direct, target, headers, seconds=seconds, cut_at=cut_at)
         if via.protocol == SOCKS5:
@@ -116,14 +133,14 @@ class Web:
         )
         try:
             if through is not None and response.status == 407:
-                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials")
-            body = await (self._read_start(response, cut_at) if cut_at else self._read(response))
+                return Failure(FailureKind.FAILURE_KIND_PROXY, "the proxy did not take its credentials", unsent=True)
+            body = await self._read(response, cut_at=cut_at)
         finally:
             # One that was read to its end has let go of its connection already.
             if not response.closed:
                 response.release()
-        if body is None:
-            return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
+        if isinstance(body, Failure):
+            return body
         content_type, charset = media_type(response.headers.get("Content-Type", ""))
         return Page(
             status=response.status,
@@ -132,32 +149,47 @@ class Web:
             charset=charset,
             location=response.headers.get("Location", ""),
             retry_after=response.headers.get("Retry-After", ""),
+            cookies=tuple(response.headers.getall("Set-Cookie", ())),
             received_bytes=len(body) if cut_at else response.content_length or len(body),
         )
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes | None:
-        """The decoded body, or None when it is too large: then the connection is closed, not read to its end."""
-        chunks: list[bytes] = []
-        size = 0
-        if (response.content_length or 0) <= self._most:
-            while chunk := await response.content.readany():
-                chunks.append(chunk)
-                size += len(chunk)
-                if size > self._most:
-                    break
-            else:
-                return b"".join(chunks) if len(chunks) != 1 else chunks[0]
-        response.close()
-        return None
-
-    async def _read_start(self, response: aiohttp.ClientResponse, size: int) -> bytes:
-        """The first bytes of the decoded body; the rest is not waited for."""
-        body = b""
-        while len(body) < size and (chunk := await response.content.readany()):
-            body += chunk
-        if not response.content.at_eof():
+    async def _read(self, response: aiohttp.ClientResponse, *, cut_at: int) -> bytes | Failure:
+        """The decoded body. When it is too large or too slow the connection is closed, not read to its end."""
+        most = cut_at or self._most
+        if not cut_at and (response.content_length or 0) > most:
             response.close()
-        return body[:size]
+            return self._too_large()
+        content = response.content
+        if content.is_eof():
+            body = await content.readany()
+        else:
+            # Only what did not arrive together with its headers is worth a timer.
+            with Dripping(response, self._rate) as dripping:
+                try:
+                    body = await _read_up_to(content, most)
+                except aiohttp.ClientError:
+                    if not dripping.found:
+                        raise
+                    error = f"the body came with less than {self._rate.bytes_per_second} bytes a second"
+                    return Failure(FailureKind.FAILURE_KIND_TIMEOUT, error)
+        if not content.at_eof():
+            response.close()
+        if len(body) <= most:
+            return body
+        return body[:most] if cut_at else self._too_large()
+
+    def _too_large(self) -> Failure:
+        return Failure(FailureKind.FAILURE_KIND_TOO_LARGE, f"more than {self._most} bytes")
+
+
+async def _read_up_to(content: aiohttp.StreamReader, most: int) -> bytes:
+    """All of the body, or a little more than `most` bytes of it."""
+    chunks: list[bytes] = []
+    size = 0
+    while size <= most and (chunk := await content.readany()):
+        chunks.append(chunk)
+        size += len(chunk)
+    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
 
 
 # Sites say the same again and again.
@@ -182,21 +214,29 @@ def plain(text: str) -> str:
 
 
 @asynccontextmanager
-async def open_web(*, guard: Guard, max_body_bytes: int) -> AsyncIterator[Web]:
+async def open_web(
+    *, guard: Guard, max_body_bytes: int, rate: Rate | None = None, resolver: AbstractResolver | None = None
+) -> AsyncIterator[Web]:
+    """`resolver` finds the addresses of names where the system's own shall not."""
     # A proxy's address is the operator's choice and may be private, so only the direct way has the guard.
     async with (
-        _session(aiohttp.TCPConnector(limit=0, resolver=GuardedResolver(guard), ttl_dns_cache=60)) as direct,
+        _session(
+            aiohttp.TCPConnector(limit=0, resolver=GuardedResolver(guard, inner=resolver), ttl_dns_cache=60)
+        ) as direct,
         _session(aiohttp.TCPConnector(limit=0)) as proxied,
         aclosing(SocksSessions(_session)) as socks,
     ):
-        yield Web(direct, proxied, socks, guard=guard, max_body_bytes=max_body_bytes)
+        yield Web(direct, proxied, socks, guard=guard, max_body_bytes=max_body_bytes, rate=rate or Rate())
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:
     session = aiohttp.ClientSession(
         connector=connector,
         cookie_jar=aiohttp.DummyCookieJar(),
-        headers={"Accept": ACCEPT, "Accept-Encoding": "gzip, deflate"},
+        headers={"Accept": ACCEPT, "Accept-Encoding": CODINGS},
+        max_line_size=MAX_HEADER_BYTES,
+        max_field_size=MAX_HEADER_BYTES,
+        max_headers=MAX_HEADERS,
         trust_env=False,
     )
     # One attempt is one request: a second one on a fresh connection would break the domain's pace.

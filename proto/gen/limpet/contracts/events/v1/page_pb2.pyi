@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from limpet.contracts.events.v1 import fetch_pb2 as _fetch_pb2
 import builtins as _builtins
@@ -137,6 +139,9 @@ class PageRejected(_message.Message):
     PROXY_ID_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     HARD_FIELD_NUMBER: _builtins.int
+    VENDOR_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    SIGNALS_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     attempt: _builtins.int
     domain: _builtins.str
@@ -150,8 +155,14 @@ class PageRejected(_message.Message):
     traceparent: _builtins.str
     hard: _builtins.bool
     """The page says outright that we are refused: the domain is left alone at once."""
+    vendor: _builtins.str
+    """Whose wall it is, where the page tells; empty where it does not, or where the status alone said it."""
+    score: _builtins.int
+    """What spoke against the page, and how strongly in all. 0 and none where the status alone said it."""
     @_builtins.property
     def started_time(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def signals(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     def __init__(
         self,
         *,
@@ -167,10 +178,13 @@ class PageRejected(_message.Message):
         proxy_id: _builtins.int = ...,
         traceparent: _builtins.str = ...,
         hard: _builtins.bool = ...,
+        vendor: _builtins.str = ...,
+        score: _builtins.int = ...,
+        signals: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["started_time", b"started_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "hard", b"hard", "http_status", b"http_status", "kind", b"kind", "proxy_id", b"proxy_id", "reason", b"reason", "response_ms", b"response_ms", "retry_after_seconds", b"retry_after_seconds", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "hard", b"hard", "http_status", b"http_status", "kind", b"kind", "proxy_id", b"proxy_id", "reason", b"reason", "response_ms", b"response_ms", "retry_after_seconds", b"retry_after_seconds", "score", b"score", "signals", b"signals", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent", "vendor", b"vendor"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
