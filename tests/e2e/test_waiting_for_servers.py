@@ -1,4 +1,4 @@
-"""NATS or PostgreSQL away at the start: the service lives, is not ready, says for what it waits, and goes on by itself."""
+"""NATS or PostgreSQL away at the start or later: the service lives, is not ready, says for what it waits, and goes on by itself."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import httpx
 import pytest
 from cryptography.fernet import Fernet
 
+from limpet.cli.local.postgres import Postgres
 from tests.conftest import Database
+from tests.support.relay import Relay
 from tests.support.servers import free_port, nats_server
 from tests.support.waiting import until
 
@@ -99,3 +101,38 @@ async def test_a_service_waits_for_postgresql_and_says_so(name: str, nats_url: s
         assert (await waits_for(ops, "postgresql"))["postgresql"]
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, 20) in (0, -signal.SIGTERM)
+
+
+async def no_longer(ops: str, what: str) -> None:
+    async def back() -> bool:
+        answer = await ask(f"{ops}/readyz")
+        return answer is not None and what not in answer.json()["waiting_for"]
+
+    await until(back, seconds=20)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+async def test_f11_a_service_that_loses_a_server_is_not_ready_and_alive_and_goes_on_by_itself(
+    name: str, database: Database, postgres: Postgres, nats_url: str, tmp_path: Path
+) -> None:
+    dsn = await database(f"limpet.{name}")
+    relays = {"nats": Relay(int(nats_url.rpartition(":")[2])), "postgresql": Relay(postgres.port)}
+    for relay in relays.values():
+        await relay.open()
+    dsn = dsn.replace(f":{postgres.port}/", f":{relays['postgresql'].port}/")
+    assert str(relays["postgresql"].port) in dsn
+    address = f"nats://127.0.0.1:{relays['nats'].port}"
+    with service(name, folder=tmp_path, dsn=dsn, nats_url=address) as (process, ops):
+        await no_longer(ops, "service")
+        for what, relay in relays.items():
+            await relay.close()
+            await waits_for(ops, what)
+            await relay.open()
+            await no_longer(ops, what)
+        assert process.poll() is None, "one and the same process all the time"
+        if name != "fetcher":
+            await ready(ops)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
+    for relay in relays.values():
+        await relay.close()

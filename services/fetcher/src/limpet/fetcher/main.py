@@ -19,6 +19,7 @@ from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rpc import open_channel
+from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
@@ -60,6 +61,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             readiness=readiness,
             drain=drain,
             watch=watch_pool(pool, readiness),
+            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             clock=clock.run(),
             underway=underway.run(),
