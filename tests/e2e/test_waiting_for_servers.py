@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 from cryptography.fernet import Fernet
 
-from limpet.cli.local.postgres import Postgres
+from limpet.cli.local.postgres import SUPERUSER, Postgres
 from tests.conftest import Database
 from tests.support.relay import Relay
 from tests.support.servers import free_port, nats_server
@@ -115,12 +116,11 @@ async def no_longer(ops: str, what: str) -> None:
 async def test_f11_a_service_that_loses_a_server_is_not_ready_and_alive_and_goes_on_by_itself(
     name: str, database: Database, postgres: Postgres, nats_url: str, tmp_path: Path
 ) -> None:
-    dsn = await database(f"limpet.{name}")
     relays = {"nats": Relay(int(nats_url.rpartition(":")[2])), "postgresql": Relay(postgres.port)}
     for relay in relays.values():
         await relay.open()
-    dsn = dsn.replace(f":{postgres.port}/", f":{relays['postgresql'].port}/")
-    assert str(relays["postgresql"].port) in dsn
+    fresh = urlsplit(await database(f"limpet.{name}")).path
+    dsn = f"postgresql://{SUPERUSER}:{quote(postgres.password)}@127.0.0.1:{relays['postgresql'].port}{fresh}"
     address = f"nats://127.0.0.1:{relays['nats'].port}"
     with service(name, folder=tmp_path, dsn=dsn, nats_url=address) as (process, ops):
         await no_longer(ops, "service")

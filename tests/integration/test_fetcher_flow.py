@@ -42,6 +42,7 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import (
 )
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.egress import Egress
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import HOLD_SECONDS, Proxies
 from limpet.fetcher.slots import Slots
@@ -51,6 +52,7 @@ from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus, subject_of
 from limpet.kit.clock import seconds_to_stamp
 from limpet.kit.guard import Guard, networks_of
+from limpet.kit.ops import Readiness
 from limpet.kit.pg import Pool
 from limpet.kit.rpc import open_channel
 from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
@@ -173,6 +175,7 @@ async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -
                 archive=Archive(pool, blobs),
                 underway=Underway(own, FetchStarted),
                 pulse=Pulse(own, service="fetcher", worker_id="test"),
+                egress=Egress([], slots, Readiness()),
             )
             return Fetcher(slots, clock, proxies, fetch, own)
 

@@ -14,6 +14,7 @@ from limpet.fetcher import facts, redirect
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.blame import outcome_of
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.egress import Egress
 from limpet.fetcher.facts import Fact, Judgement, Try
 from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
@@ -26,6 +27,7 @@ from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus
 from limpet.kit.clock import to_seconds
 from limpet.kit.delivery import Delivery
+from limpet.kit.stall import progressed
 from limpet.kit.underway import Underway
 
 log = structlog.get_logger()
@@ -48,6 +50,7 @@ class Fetch:
     archive: Archive
     underway: Underway[FetchStarted]
     pulse: Pulse
+    egress: Egress
 
     async def on_fetch_requested(self, delivery: Delivery) -> None:
         if delivery.redelivered:
@@ -66,6 +69,7 @@ class Fetch:
             fact = await self._settle(order)
             await self.bus.record(fact)
             self._count(order, fact)
+            progressed(time.monotonic())
 
     async def _settle(self, order: FetchRequested) -> Fact:
         if reason := self._hindrance():
@@ -82,11 +86,12 @@ class Fetch:
             if grant is not None:
                 self.proxies.report(grant.lease_id, Outcome.OUTCOME_UNUSED)
             return facts.returned(order, reason)
-        return await self._try(order, grant)
+        fact = await self.slots.unless_cut(self._try(order, grant))
+        return fact if fact is not None else facts.returned(order, ReturnReason.RETURN_REASON_SHUTDOWN)
 
     def _hindrance(self) -> ReturnReason.ValueType | None:
-        if self.slots.stopping:
-            return ReturnReason.RETURN_REASON_SHUTDOWN
+        if reason := self.slots.hindrance:
+            return reason
         return None if self.clock.fresh else ReturnReason.RETURN_REASON_NO_CLOCK
 
     async def _lease(self, order: FetchRequested) -> Grant | NoProxy:
@@ -120,6 +125,7 @@ class Fetch:
         seconds = max(0.001, to_seconds(order.give_up_time) - now - error)
         via = None if grant is None else Via(grant.protocol, grant.host, grant.port, grant.username, grant.password)
         begun = time.monotonic()
+        progressed(begun, quiet_for=seconds)
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
             cut_at = ROBOTS_BYTES if order.kind == OrderKind.ORDER_KIND_ROBOTS else 0
             answer = await self.web.get(order.url, user_agent=order.user_agent, seconds=seconds, via=via, cut_at=cut_at)
@@ -128,6 +134,10 @@ class Fetch:
         self.pulse.latency(took * 1000)
         made = Try(started=now, response_ms=round(took * 1000), proxy_id=0 if grant is None else grant.proxy_id)
         judged = judge(order, answer, now=now + took)
+        if isinstance(answer, Failure) and await self.egress.explains(answer.kind):
+            if grant is not None:
+                self.proxies.report(grant.lease_id, Outcome.OUTCOME_UNUSED)
+            return facts.returned(order, ReturnReason.RETURN_REASON_NO_NETWORK)
         if grant is not None:
             self.proxies.report(
                 grant.lease_id,

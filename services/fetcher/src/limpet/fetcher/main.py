@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import psutil
+
 from limpet.contracts.events.v1.fetch_pb2 import FetchStarted
 from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.egress import Egress
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
+from limpet.fetcher.relieve import Relieve
 from limpet.fetcher.settings import Settings
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.web import open_web
@@ -15,6 +19,7 @@ from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
 from limpet.kit.log import setup_logging
+from limpet.kit.memory import read_memory
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
@@ -37,10 +42,13 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         await migrate(dsn, "limpet.fetcher")
         slots = Slots(settings.concurrency)
         clock = ClockSync(bus, readiness=readiness)
+        egress = Egress(settings.targets, slots, readiness)
+        process = psutil.Process()
         underway = Underway(bus, FetchStarted)
         proxies = Proxies(ProxyServiceStub(channel), holder=settings.worker_id)
         pulse = Pulse(bus, service="fetcher", worker_id=settings.worker_id, capacity=settings.concurrency)
         pulse.in_hand = lambda: slots.in_hand
+        pulse.paused = lambda: slots.paused
         fetch = Fetch(
             bus=bus,
             clock=clock,
@@ -50,20 +58,30 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             archive=Archive(pool, Blobs.open(settings.page_store)),
             underway=underway,
             pulse=pulse,
+            egress=egress,
         )
         await clock.burst()
 
         async def drain() -> None:
+            slots.stop()
+            await bus.stop_pulling()
             await slots.drain(settings.drain_seconds)
+            await bus.drain(1)
             await proxies.drain()
 
         await serve(
             readiness=readiness,
             drain=drain,
             watch=watch_pool(pool, readiness),
-            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
+            selfcheck=Selfcheck(
+                bus, pool, readiness, after=settings.staleness_threshold_seconds, network=egress.look
+            ).run(),
             pulse=pulse.run(),
             clock=clock.run(),
+            network=egress.run(),
+            memory=Relieve(
+                slots, settings.memory_limits, lambda: read_memory(process), seconds=settings.drain_seconds
+            ).run(),
             underway=underway.run(),
             high=bus.consume(FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
             normal=bus.consume(FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),

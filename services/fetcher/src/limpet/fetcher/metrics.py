@@ -13,4 +13,6 @@ RESPONSE_SECONDS = Histogram(
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0),
 )
 IN_HAND = Gauge("limpet_fetcher_in_hand", "Orders in hand.")
+PAUSED = Gauge("limpet_fetcher_paused", "1 while no orders are taken, by what keeps them off.", ["reason"])
+MEMORY_BYTES = Gauge("limpet_fetcher_memory_bytes", "Memory in use that cannot be reclaimed.")
 CLOCK_ERROR = Gauge("limpet_fetcher_clock_error_seconds", "Known bound of the error against the scheduler's clock.")

@@ -1,0 +1,74 @@
+"""One fetcher, six, and one again while 5,000 pages are crawled: nothing lost, nothing twice, no pace broken."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from contextlib import ExitStack
+from pathlib import Path
+
+from limpet.cli.local.platform import Platform
+from tests.e2e.conftest import QUICK
+from tests.support.attempts import fetch_outcomes, nothing_is_out
+from tests.support.door import open_door
+from tests.support.servers import free_port
+from tests.support.site import serve_apart
+
+PAGES, HOSTS, DELAY = 5000, 20, 0.1
+MORE = 5
+RECEIVED_TOLERANCE = 0.030
+
+
+def start_fetcher(platform: Platform, number: int, log: Path) -> subprocess.Popen[bytes]:
+    """One more like the first, with a name and a port of its own, as a deployment would."""
+    pid = platform.pids["fetcher-1"]
+    raw = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    env = dict(entry.split("=", 1) for entry in raw if "=" in entry)
+    env |= {"LIMPET_WORKER_ID": f"fetcher-{number}", "LIMPET_OPS_PORT": str(free_port())}
+    with log.open("wb") as file:
+        return subprocess.Popen([sys.executable, "-m", "limpet.fetcher.main"], env=env, stdout=file, stderr=file)
+
+
+async def test_f1_fetchers_come_and_go_during_a_crawl(tmp_path: Path) -> None:
+    with Platform(tmp_path / "limpet", fetchers=1, env=QUICK) as platform, ExitStack() as stack:
+        async with (
+            serve_apart(
+                "--plain", str(PAGES // HOSTS), "--ports", str(HOSTS), "--delay", "0.05",
+                log_file=tmp_path / "site.jsonl",
+            ) as site,
+            open_door(platform) as door,
+        ):  # fmt: skip
+            hosts = [url.removeprefix("http://") for url in site.urls]
+            for host in hosts:
+                await door.make_domain(host, crawl_delay_seconds=DELAY, max_concurrent_requests=5)
+            urls = [f"{url}/p/{number}" for number in range(PAGES // HOSTS) for url in site.urls]
+            await door.submit(urls, batch="scaled")
+            others = []
+            for number in range(MORE):
+                await door.completed("scaled", PAGES * (number + 1) // 12, seconds=120)
+                other = start_fetcher(platform, number + 2, tmp_path / f"fetcher-{number + 2}.log")
+                stack.callback(other.wait)
+                stack.callback(other.kill)
+                others.append(other)
+            codes = []
+            for number, other in enumerate(others):
+                await door.completed("scaled", PAGES * (number + 6) // 12, seconds=120)
+                assert other.poll() is None
+                os.kill(other.pid, signal.SIGTERM)
+            await door.completed("scaled", PAGES, seconds=120)
+            codes = [other.wait(timeout=20) for other in others]
+            outcomes = await fetch_outcomes(door, "scaled")
+            shares = await door.rows("fetcher", "SELECT count(*) AS rows FROM http_responses WHERE verdict = 'fetched'")
+            await nothing_is_out(door)
+            log = site.log
+    asked = Counter((record.host, record.path) for record in log.of(prefix="/p/"))
+    short = [gap for host in hosts for gap in log.short_gaps(DELAY, tolerance=RECEIVED_TOLERANCE, host=host)]
+    again = sum(count - 1 for count in asked.values())
+    print(f"{dict(outcomes)}; {again} pages twice; {len(short)} of {len(log)} gaps short; {shares[0]['rows']} answers")
+    assert codes == [0] * MORE
+    assert len(asked) == PAGES
+    assert (outcomes["lost"], outcomes["fetched"], again) == (0, PAGES, 0)
+    assert len(short) <= max(1, len(log) // 1000), short
