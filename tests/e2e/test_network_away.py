@@ -41,7 +41,7 @@ async def test_f11_a_lost_network_pauses_the_fetchers_and_costs_nothing(tmp_path
                     assert "no target" in await waiting_for_network(platform, name)
 
                 async def told() -> bool:
-                    return bool((await door.get("/api/system/stats"))["workers"]["fetcher"]["capacity"] == 0)
+                    return bool((await door.get("/api/system/stats"))["workers"]["fetcher"]["paused"] == 2)
 
                 await until(told)
                 paused_at = (await door.counts("away"))["completed"]

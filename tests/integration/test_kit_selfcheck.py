@@ -162,7 +162,7 @@ async def test_f11_a_connection_that_nats_closed_for_good_ends_the_process(pool:
         async with open_bus(server.url, name="test") as bus:
             check = asyncio.create_task(Selfcheck(bus, pool, Readiness(), after=2.0).run())
             # A protocol error that the server answers with -ERR: the client closes and never tries again.
-            await bus.client._send_command(b"NONSENSE\r\n")  # type: ignore[no-untyped-call]
+            await bus.client._send_command(b"NONSENSE\r\n")
             await bus.client._flush_pending()
             with pytest.raises(CannotRecover) as end:
                 await asyncio.wait_for(check, 10)
