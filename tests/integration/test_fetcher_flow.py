@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import grpc
@@ -374,6 +374,50 @@ async def test_a_stop_gives_back_what_waits_and_finishes_what_runs(place: Place)
         await place.heard.one(PageFetched, 1)
         await place.all_taken()
     assert place.site.targets() == ["/slow"]
+
+
+async def test_f1_a_request_that_outlasts_the_drain_goes_back_before_it_ends(place: Place) -> None:
+    await tell_the_time(place.bus)
+    reached = asyncio.Event()
+
+    async def endless(_writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    place.site.answers["/endless"] = endless
+    fetcher = await place.make()
+    async with fetcher.taking_orders():
+        await place.send(place.order("/endless", task=1))
+        async with asyncio.timeout(10):
+            await reached.wait()
+        begun = time.monotonic()
+        await fetcher.slots.drain(1.0)
+        assert (fetcher.slots.in_hand, time.monotonic() - begun < 1.0) == (0, True)
+        assert (await place.heard.one(FetchReturned, 1)).reason == ReturnReason.RETURN_REASON_SHUTDOWN
+        await place.all_taken()
+
+
+async def test_f11_without_a_network_an_order_goes_back_and_nobody_is_to_blame(place: Place) -> None:
+    await tell_the_time(place.bus)
+    fetcher = await place.make()
+    dead = free_port()
+    fetcher.fetch = replace(fetcher.fetch, egress=Egress([("127.0.0.1", dead)], fetcher.slots, Readiness()))
+    order = place.order(task=1)
+    order.url = f"http://127.0.0.1:{dead}/p"
+    async with fetcher.taking_orders():
+        await place.send(place.order(task=2, soon=60.0))
+
+        async def waiting() -> bool:
+            return fetcher.slots.in_hand == 1
+
+        await until(waiting)
+        await place.send(order)
+        for task in (1, 2):
+            back = await place.heard.one(FetchReturned, task)
+            assert back.reason == ReturnReason.RETURN_REASON_NO_NETWORK
+        assert fetcher.slots.free() == 0
+        await place.all_taken()
+    assert place.heard.of(FetchFailed, 1) == []
 
 
 async def test_a_request_is_over_by_the_time_to_give_up(place: Place) -> None:
