@@ -141,3 +141,20 @@ def test_f11_targets_are_hosts_with_ports() -> None:
     for wrong in ("a.example", ":443", "a.example:0", "a.example:65536", "a.example:x"):
         with pytest.raises(ValueError, match="is not host:port"):
             targets_of(wrong)
+
+
+async def test_f11_a_fetcher_without_a_network_takes_a_few_orders_now_and_then_to_give_them_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slots, now = Slots(100), [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    slots.hold_off("network", "down", give_back=ReturnReason.RETURN_REASON_NO_NETWORK)
+    assert [slots.free("high"), slots.free("normal")] == [0, 0]
+    now[0] += 4.0
+    assert [slots.free("high"), slots.free("high"), slots.free("normal")] == [3, 0, 3]
+    now[0] += 3.9
+    assert slots.free("normal") == 0
+    slots.go_on("network")
+    slots.hold_off("memory", "full")
+    now[0] += 60.0
+    assert [slots.free("high"), slots.free("high")] == [0, 0], "memory is no reason to give back"

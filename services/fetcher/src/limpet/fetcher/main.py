@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import psutil
 
 from limpet.contracts.events.v1.fetch_pb2 import FetchStarted
@@ -83,8 +85,12 @@ async def main(settings: Settings, readiness: Readiness) -> None:
                 slots, settings.memory_limits, lambda: read_memory(process), seconds=settings.drain_seconds
             ).run(),
             underway=underway.run(),
-            high=bus.consume(FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
-            normal=bus.consume(FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=slots.free),
+            high=bus.consume(
+                FETCHER_HIGH, fetch.on_fetch_requested, slots=settings.concurrency, free=partial(slots.free, "high")
+            ),
+            normal=bus.consume(
+                FETCHER_NORMAL, fetch.on_fetch_requested, slots=settings.concurrency, free=partial(slots.free, "normal")
+            ),
         )
 
 

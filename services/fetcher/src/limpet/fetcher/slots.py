@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -14,6 +15,8 @@ from limpet.fetcher.metrics import IN_HAND, PAUSED
 MOST_TOGETHER = 8
 # The end of a drain that is kept for telling what came of the orders that had to be cut off.
 TELL_SECONDS = 2.0
+# While orders go back, a few are taken this often: where all fetchers pause, nobody else would return them in time.
+SWEEP_EVERY = 4.0
 T = TypeVar("T")
 
 
@@ -32,11 +35,14 @@ class Slots:
         self._pauses: dict[str, tuple[str, ReturnReason.ValueType | None]] = {}
         self._running: set[asyncio.Task[Any]] = set()
         self._cut = False
+        self._sweep_at: dict[str, float] = {}
 
-    def free(self) -> int:
-        """How many more messages are asked for. What comes above the limit waits for room."""
+    def free(self, queue: str = "") -> int:
+        """How many more messages of a queue are asked for. What comes above the limit waits for room."""
         room = self._limit - self.in_hand
-        return 0 if self.stopping or self._pauses or room <= 0 else max(1, room // MOST_TOGETHER)
+        if self._pauses:
+            return self._sweep(queue, time.monotonic())
+        return 0 if self.stopping or room <= 0 else max(1, room // MOST_TOGETHER)
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
@@ -67,6 +73,13 @@ class Slots:
             timer.cancel()
             self._waiting.discard(future)
 
+    def _sweep(self, queue: str, now: float) -> int:
+        """Seldom enough to take little from fetchers that are well."""
+        if self.stopping or self.hindrance is None or now < self._sweep_at.setdefault(queue, now + SWEEP_EVERY):
+            return 0
+        self._sweep_at[queue] = now + SWEEP_EVERY
+        return max(1, self._limit // (4 * MOST_TOGETHER))
+
     @property
     def paused(self) -> str:
         """Why nothing more is taken, for people; empty while all is well."""
@@ -88,6 +101,7 @@ class Slots:
 
     def go_on(self, name: str) -> None:
         self._pauses.pop(name, None)
+        self._sweep_at.clear()
         PAUSED.labels(name).set(0)
 
     async def unless_cut(self, work: Coroutine[Any, Any, T]) -> T | None:
