@@ -61,10 +61,13 @@ chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was 
 pace: $(STAMP) ## Crawl one domain for ten minutes with two schedulers and three fetchers and judge every gap
 	@PACE_PAGES=$${PACE_PAGES:-3000} $(PY) -m pytest -s tests/e2e/test_pace.py -k one_domain
 
+scaling: $(STAMP) ## Crawl 5,000 pages with one fetcher, six, and one again, and judge what the site saw
+	@SCALING_PAGES=$${SCALING_PAGES:-5000} $(PY) -m pytest -s tests/e2e/test_scaling.py
+
 lock: $(STAMP) ## Pin the dependencies again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
 
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace scaling lock clean

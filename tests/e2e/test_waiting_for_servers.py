@@ -1,4 +1,4 @@
-"""NATS or PostgreSQL away at the start: the service lives, is not ready, says for what it waits, and goes on by itself."""
+"""NATS or PostgreSQL away at the start or later: the service lives, is not ready, says for what it waits, and goes on by itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 
+from limpet.cli.local.postgres import SUPERUSER, Postgres
 from tests.conftest import Database
+from tests.support.relay import Relay
 from tests.support.sealing import sealing_key
 from tests.support.servers import free_port, nats_server
 from tests.support.waiting import until
@@ -99,3 +102,37 @@ async def test_a_service_waits_for_postgresql_and_says_so(name: str, nats_url: s
         assert (await waits_for(ops, "postgresql"))["postgresql"]
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, 20) in (0, -signal.SIGTERM)
+
+
+async def no_longer(ops: str, what: str) -> None:
+    async def back() -> bool:
+        answer = await ask(f"{ops}/readyz")
+        return answer is not None and what not in answer.json()["waiting_for"]
+
+    await until(back, seconds=20)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+async def test_f11_a_service_that_loses_a_server_is_not_ready_and_alive_and_goes_on_by_itself(
+    name: str, database: Database, postgres: Postgres, nats_url: str, tmp_path: Path
+) -> None:
+    relays = {"nats": Relay(int(nats_url.rpartition(":")[2])), "postgresql": Relay(postgres.port)}
+    for relay in relays.values():
+        await relay.open()
+    fresh = urlsplit(await database(f"limpet.{name}")).path
+    dsn = f"postgresql://{SUPERUSER}:{quote(postgres.password)}@127.0.0.1:{relays['postgresql'].port}{fresh}"
+    address = f"nats://127.0.0.1:{relays['nats'].port}"
+    with service(name, folder=tmp_path, dsn=dsn, nats_url=address) as (process, ops):
+        await no_longer(ops, "service")
+        for what, relay in relays.items():
+            await relay.close()
+            await waits_for(ops, what)
+            await relay.open()
+            await no_longer(ops, what)
+        assert process.poll() is None, "one and the same process all the time"
+        if name != "fetcher":
+            await ready(ops)
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.to_thread(process.wait, 20) == 0
+    for relay in relays.values():
+        await relay.close()

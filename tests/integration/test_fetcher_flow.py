@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,12 +18,15 @@ from limpet.contracts.events.v1.fetch_pb2 import (
 )
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.fetcher.blocks import THRESHOLD
+from limpet.fetcher.egress import Egress
 from limpet.kit.bus import Bus
 from limpet.kit.clock import seconds_to_stamp
+from limpet.kit.ops import Readiness
 from tests.conftest import PoolFactory
 from tests.support.fetching import AHEAD, BOOTS, Place, database_now, fetching_place, tell_the_time
 from tests.support.labelled import LABELLED
 from tests.support.rough_site import reply
+from tests.support.servers import free_port
 from tests.support.waiting import until
 
 
@@ -247,6 +252,50 @@ async def test_a_stop_gives_back_what_waits_and_finishes_what_runs(place: Place)
         await place.heard.one(PageFetched, 1)
         await place.all_taken()
     assert place.site.targets() == ["/slow"]
+
+
+async def test_f1_a_request_that_outlasts_the_drain_goes_back_before_it_ends(place: Place) -> None:
+    await tell_the_time(place.bus)
+    reached = asyncio.Event()
+
+    async def endless(_writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    place.site.answers["/endless"] = endless
+    fetcher = await place.make()
+    async with fetcher.taking_orders():
+        await place.send(place.order("/endless", task=1))
+        async with asyncio.timeout(10):
+            await reached.wait()
+        begun = time.monotonic()
+        await fetcher.slots.drain(1.0)
+        assert (fetcher.slots.in_hand, time.monotonic() - begun < 1.0) == (0, True)
+        assert (await place.heard.one(FetchReturned, 1)).reason == ReturnReason.RETURN_REASON_SHUTDOWN
+        await place.all_taken()
+
+
+async def test_f11_without_a_network_an_order_goes_back_and_nobody_is_to_blame(place: Place) -> None:
+    await tell_the_time(place.bus)
+    fetcher = await place.make()
+    dead = free_port()
+    fetcher.fetch = replace(fetcher.fetch, egress=Egress([("127.0.0.1", dead)], fetcher.slots, Readiness()))
+    order = place.order(task=1)
+    order.url = f"http://127.0.0.1:{dead}/p"
+    async with fetcher.taking_orders():
+        await place.send(place.order(task=2, soon=60.0))
+
+        async def waiting() -> bool:
+            return fetcher.slots.in_hand == 1
+
+        await until(waiting)
+        await place.send(order)
+        for task in (1, 2):
+            back = await place.heard.one(FetchReturned, task)
+            assert back.reason == ReturnReason.RETURN_REASON_NO_NETWORK
+        assert fetcher.slots.free() == 0
+        await place.all_taken()
+    assert place.heard.of(FetchFailed, 1) == []
 
 
 async def test_a_request_is_over_by_the_time_to_give_up(place: Place) -> None:

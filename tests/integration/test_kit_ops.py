@@ -48,6 +48,17 @@ async def test_alive_is_not_ready_and_ready_says_what_is_waited_for() -> None:
         assert (await client.get("/elsewhere")).status_code == 404
 
 
+async def test_f11_liveness_fails_when_the_process_itself_is_stuck_and_says_with_what() -> None:
+    readiness, port = Readiness(), free_port()
+    async with running(serve_ops(readiness, host="127.0.0.1", port=port)), httpx.AsyncClient() as client:
+        await listening(port)
+        assert (await client.get(f"http://127.0.0.1:{port}/livez")).json() == {"alive": True}
+        readiness.stuck = "parser #7 has not moved for 300 s"
+        answer = await client.get(f"http://127.0.0.1:{port}/livez")
+    assert (answer.status_code, answer.json()["alive"]) == (503, False)
+    assert answer.json()["stuck"] == readiness.stuck
+
+
 async def test_metrics_are_there_for_prometheus() -> None:
     port = free_port()
     CALLS.inc()

@@ -71,6 +71,57 @@ async def main():
 
 run_service(main())
 """
+GIVING_UP = """
+from limpet.kit.errors import CannotRecover
+
+async def giving_up():
+    await asyncio.sleep(0)
+    raise CannotRecover("out of options", 71)
+
+async def main():
+    await serve(readiness=readiness, steady=part("steady"), giving_up=giving_up())
+
+run_service(starting(readiness, host="127.0.0.1", port={port}, main=main))
+"""
+STUBBORN = """
+from limpet.kit import service
+service.STOP_SECONDS = 0.2
+
+async def stubborn():
+    say("running stubborn")
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            continue
+
+async def main():
+    await serve(readiness=readiness, stubborn=stubborn(), last=part("last"))
+
+run_service(main())
+"""
+BLOCKED = """
+import time
+from limpet.kit.selfcheck import Selfcheck
+from limpet.kit.stall import InHand
+
+class Client:
+    is_closed = False
+
+class Bus:
+    client, in_hand = Client(), InHand()
+
+async def blocking():
+    await asyncio.sleep(0.3)
+    say("blocking")
+    time.sleep(30)
+
+async def main():
+    check = Selfcheck(Bus(), None, readiness, after=1.0)
+    await serve(readiness=readiness, selfcheck=check.run(), blocking=blocking())
+
+run_service(main())
+"""
 STARTING = """
 async def main():
     readiness.set("nats", ok=False, why="refused")
@@ -189,3 +240,32 @@ def test_an_ops_port_that_is_taken_ends_the_process() -> None:
         with process(STARTING.format(port=port)) as second:
             finish(second)
             assert second.returncode not in (0, None)
+
+
+def test_f11_a_process_that_cannot_recover_ends_with_the_code_that_says_why() -> None:
+    with process(GIVING_UP.format(port=free_port())) as child:
+        printed, logged, err = finish(child)
+        assert child.returncode == 71
+        assert printed == ["running steady", "stopped steady"]
+        assert logged[-1]["event"] == "service_gave_up"
+        assert (logged[-1]["why"], logged[-1]["code"]) == ("out of options", 71)
+        assert "Traceback" not in err
+
+
+def test_f11_a_part_that_does_not_stop_cannot_keep_the_process() -> None:
+    with process(STUBBORN) as child:
+        read_until(child, "running last")
+        child.terminate()
+        printed, logged, _ = finish(child)
+        assert child.returncode == 70
+        assert printed == ["stopped last"]
+        assert (logged[-1]["event"], logged[-1]["parts"]) == ("parts_stuck", ["stubborn"])
+
+
+def test_f11_a_loop_that_is_blocked_ends_the_process_and_says_where() -> None:
+    with process(BLOCKED) as child:
+        read_until(child, "blocking")
+        _, logged, _ = finish(child)
+        assert child.returncode == 70
+        assert logged[-1]["event"] == "loop_blocked"
+        assert "in blocking" in str(logged[-1]["where"])

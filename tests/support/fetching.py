@@ -25,6 +25,7 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import (
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.broker import Broker
 from limpet.fetcher.clocksync import ClockSync
+from limpet.fetcher.egress import Egress
 from limpet.fetcher.fetch import Fetch
 from limpet.fetcher.proxies import Proxies
 from limpet.fetcher.rate import Rate
@@ -35,6 +36,7 @@ from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus, subject_of
 from limpet.kit.clock import seconds_to_stamp
 from limpet.kit.guard import Guard, networks_of
+from limpet.kit.ops import Readiness
 from limpet.kit.pg import Pool
 from limpet.kit.rpc import open_channel
 from limpet.kit.streams import FETCHER_HIGH, FETCHER_NORMAL
@@ -158,6 +160,7 @@ async def fetching_place(bus: Bus, *, nats_url: str, pool: Pool, pages: Path) ->
                 archive=Archive(pool, blobs),
                 underway=Underway(own, FetchStarted),
                 pulse=Pulse(own, service="fetcher", worker_id="test", breakers=[calls.breaker]),
+                egress=Egress([], slots, Readiness()),
             )
             return Fetcher(slots, clock, channel, calls, proxies, fetch, own)
 

@@ -160,7 +160,7 @@ def test_statistics_hold_every_status_and_what_each_service_carries() -> None:
     assert len(stats["tasks"]) == 10
     assert (stats["tasks"]["pending"], stats["tasks"]["completed"], stats["tasks"]["failed"]) == (3, 4, 0)
     assert stats["pages_per_second"] == 5.0
-    assert stats["workers"]["fetcher"] == {"count": 2, "in_hand": 3, "capacity": 64}
+    assert stats["workers"]["fetcher"] == {"count": 2, "in_hand": 3, "capacity": 64, "paused": 0}
 
 
 def test_a_fleet_of_5000_is_judged_in_a_moment() -> None:

@@ -69,3 +69,8 @@ def test_a_fleet_of_200_is_judged_by_errors_per_worker(errors: int, status: str)
 def test_one_stale_worker_degrades_the_platform() -> None:
     verdict = judge([IDLE, BUSY], errors_last_minute=0, now=NOW)
     assert (verdict.status, verdict.reason) == ("degraded", "unhealthy_workers")
+
+
+def test_f11_a_worker_that_has_to_pause_is_degraded() -> None:
+    assert worker_status(IDLE, now=0) == "healthy"
+    assert worker_status(replace(IDLE, paused="no target can be connected to"), now=0) == "degraded"

@@ -96,6 +96,14 @@ async def test_twice_what_the_fetchers_can_hold_may_be_out_and_never_less_than_t
     assert capacity.window(time.monotonic() + SILENT_AFTER) == 64
 
 
+async def test_f11_nothing_goes_out_while_every_fetcher_has_paused() -> None:
+    capacity = Capacity(floor=64)
+    await capacity.on_beat(Beat(worker_id="a", capacity=0, paused="no network").SerializeToString())
+    assert capacity.window(time.monotonic()) == 0
+    await capacity.on_beat(Beat(worker_id="b", capacity=10).SerializeToString())
+    assert capacity.window(time.monotonic()) == 64
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.floats(0.1, 100), st.lists(st.floats(0, 2), max_size=80))
 def test_never_more_tasks_are_followed_than_the_rate_and_its_burst_allow(rate: float, gaps: list[float]) -> None:

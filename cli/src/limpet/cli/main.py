@@ -6,8 +6,8 @@ import typer
 
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
-from limpet.cli.proxies.commands import app as proxies
 from limpet.cli.judge import judge
+from limpet.cli.proxies.commands import app as proxies
 from limpet.cli.status import status
 from limpet.cli.up import up
 

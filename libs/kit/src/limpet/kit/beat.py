@@ -13,6 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from limpet.contracts.events.v1.beat_pb2 import Beat, BreakerState
 from limpet.kit.breaker import Breaker
 from limpet.kit.bus import Bus
+from limpet.kit.memory import read_memory
 
 EVERY = 2.0
 
@@ -31,6 +32,7 @@ class Pulse:
         self._done = self._errors = self._errors_in_a_row = 0
         self._latencies: deque[float] = deque(maxlen=512)
         self.in_hand: Callable[[], int] = lambda: 0
+        self.paused: Callable[[], str] = str
         self.tasks_by_status: Callable[[], Awaitable[dict[str, int]]] | None = None
 
     def done(self, count: int = 1) -> None:
@@ -55,6 +57,7 @@ class Pulse:
 
     async def _beat(self, process: psutil.Process) -> Beat:
         latencies = sorted(self._latencies)
+        paused = self.paused()
         tasks = await self.tasks_by_status() if self.tasks_by_status is not None else {}
         return Beat(
             worker_id=self._worker_id,
@@ -62,17 +65,18 @@ class Pulse:
             start_time=_stamp(self._started),
             beat_time=_stamp(time.time()),
             last_work_time=_stamp(self._last_work),
-            capacity=self._capacity,
+            capacity=0 if paused else self._capacity,
             in_hand=self.in_hand(),
             done_total=self._done,
             errors_total=self._errors,
             errors_in_a_row=self._errors_in_a_row,
-            memory_bytes=process.memory_info().rss,
+            memory_bytes=read_memory(process).used,
             cpu_percent=process.cpu_percent(),
             average_latency_ms=sum(latencies) / len(latencies) if latencies else 0.0,
             p95_latency_ms=latencies[int(len(latencies) * 0.95)] if latencies else 0.0,
             breakers=[_state(breaker) for breaker in self._breakers],
             tasks_by_status=tasks,
+            paused=paused,
         )
 
 

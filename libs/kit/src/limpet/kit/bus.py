@@ -23,7 +23,7 @@ from prometheus_client import Counter, Histogram
 
 from limpet.contracts.events.v1.batch_pb2 import Batch
 from limpet.contracts.options.v1.subject_pb2 import subject as subject_option
-from limpet.kit import tracing
+from limpet.kit import stall, tracing
 from limpet.kit.backoff import delay
 from limpet.kit.batch import Batcher
 from limpet.kit.delivery import Delivery
@@ -65,7 +65,8 @@ class Bus:
         self._batches: dict[type[Message], Batcher] = {}
         self._ensuring = asyncio.Lock()
         self._ensured = 0.0
-        self._pulls: set[Pull] = set()
+        self._hands: set[_Hand] = set()
+        self.in_hand = stall.InHand()
 
     async def ensure(self) -> None:
         """Make the streams and consumers that are missing; many callers in trouble cost one look."""
@@ -150,19 +151,29 @@ class Bus:
         await self.client.subscribe(subject, queue=queue, cb=on_message)
 
     def reconnected(self) -> None:
-        for pull in self._pulls:
-            pull.lost()
+        for hand in self._hands:
+            hand.pull.lost()
+
+    async def stop_pulling(self) -> None:
+        """Take nothing more; what is on its way has arrived when this returns."""
+        await asyncio.gather(*(hand.pull.stop() for hand in self._hands))
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing more and let what is in hand finish; what is left then goes to another."""
+        await self.stop_pulling()
+        if working := [task for hand in self._hands for task in hand.tasks]:
+            await asyncio.wait(working, timeout=seconds)
 
     async def consume(
         self, spec: ConsumerSpec, handler: Handler, *, slots: int, free: Callable[[], int] | None = None
     ) -> None:
         """A part: hand each message to the handler, at most `slots` at a time (or as many as `free` says)."""
         hand = _Hand(self, spec, handler, slots=slots, free=free)
-        self._pulls.add(hand.pull)
+        self._hands.add(hand)
         try:
             await hand.run()
         finally:
-            self._pulls.discard(hand.pull)
+            self._hands.discard(hand)
 
     async def bury(self, delivery: Delivery, spec: ConsumerSpec, error: BaseException) -> None:
         """To the dead-letter stream, with where it came from and why it is there."""
@@ -174,6 +185,16 @@ class Bus:
             "Limpet-Error": _header(f"{type(error).__name__}: {error}"),
         }
         await self._publish(f"dead.{spec.name}", delivery.data, headers)
+
+
+def _where(task: asyncio.Task[None]) -> str:
+    """The innermost place that a task waits at."""
+    place = ""
+    waiting: object = task.get_coro()
+    while (frame := getattr(waiting, "cr_frame", None)) is not None:
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+        waiting = getattr(waiting, "cr_await", None)
+    return place
 
 
 def _header(text: str) -> str:
@@ -190,8 +211,8 @@ class _Hand:
         self._bus = bus
         self._spec = spec
         self._handler = handler
-        self._limit = free or (lambda: slots - len(self._tasks))
-        self._tasks: dict[asyncio.Task[None], Delivery] = {}
+        self._limit = free or (lambda: slots - len(self.tasks))
+        self.tasks: dict[asyncio.Task[None], Delivery] = {}
         self._handled = {outcome: HANDLED.labels(spec.name, outcome) for outcome in OUTCOMES}
         self._seconds = HANDLE_SECONDS.labels(spec.name)
         self.pull = Pull(bus.client, spec, take=self._take, ensure=bus.ensure)
@@ -202,25 +223,28 @@ class _Hand:
             await self.pull.run(self._limit)
         finally:
             extender.cancel()
-            for task in list(self._tasks):
+            for task in list(self.tasks):
                 task.cancel()
-            await asyncio.gather(extender, *self._tasks, return_exceptions=True)
+            await asyncio.gather(extender, *self.tasks, return_exceptions=True)
 
     def _take(self, delivery: Delivery) -> None:
-        task = asyncio.create_task(self._handle(delivery))
-        self._tasks[task] = delivery
-        task.add_done_callback(self._let_go)
+        piece = self._bus.in_hand.take(f"{self._spec.name} #{delivery.sequence}", now=time.monotonic())
+        task = asyncio.create_task(self._handle(delivery, piece))
+        piece.break_off, piece.where = task.cancel, lambda: _where(task)
+        self.tasks[task] = delivery
+        task.add_done_callback(lambda ended: self._let_go(ended, piece))
 
-    def _let_go(self, task: asyncio.Task[None]) -> None:
-        self._tasks.pop(task, None)
+    def _let_go(self, task: asyncio.Task[None], piece: stall.Piece) -> None:
+        self._bus.in_hand.let_go(piece)
+        self.tasks.pop(task, None)
         self.pull.wake()
 
-    async def _handle(self, delivery: Delivery) -> None:
+    async def _handle(self, delivery: Delivery, piece: stall.Piece) -> None:
         started = time.monotonic()
         outcome = "ok"
         try:
             try:
-                with tracing.use(delivery.headers.get(tracing.HEADER, "")):
+                with tracing.use(delivery.headers.get(tracing.HEADER, "")), stall.working_on(piece):
                     await self._handler(delivery)
             except Permanent as error:
                 outcome = "dead"
@@ -231,6 +255,12 @@ class _Hand:
                 outcome = await self._fail(delivery, error)
             else:
                 await delivery.ack()
+        except asyncio.CancelledError:
+            # The process stops, or the work did not move: another need not wait for ack_wait to take it.
+            outcome = "retry"
+            if self._bus.client.is_connected:
+                await delivery.nak()
+            raise
         except Exception as error:
             # The server is away: it will deliver again after ack_wait.
             outcome = "unsettled"
@@ -260,7 +290,7 @@ class _Hand:
         """Long work keeps its message: the server must not hand it to another while we are at it."""
         while True:
             await asyncio.sleep(self._spec.ack_wait / 3)
-            for delivery in list(self._tasks.values()):
+            for delivery in list(self.tasks.values()):
                 if self._bus.client.is_connected:
                     await delivery.in_progress()
 

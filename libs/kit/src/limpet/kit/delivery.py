@@ -46,6 +46,12 @@ class Delivery:
         return int(parts[4] if len(parts) == 9 else parts[6])
 
     @property
+    def sequence(self) -> str:
+        """Its number in the stream."""
+        parts = self.raw.reply.split(".")
+        return parts[5 if len(parts) == 9 else 7]
+
+    @property
     def redelivered(self) -> bool:
         return self.delivered > 1
 

@@ -1,8 +1,9 @@
 """What can go wrong, as the runtime sees it.
 
 LimpetError
-├── Retryable    trying the same thing again later can succeed
-└── Permanent    trying again cannot succeed
+├── Retryable       trying the same thing again later can succeed
+├── Permanent       trying again cannot succeed
+└── CannotRecover   the process has to end and to be started again
 """
 
 from __future__ import annotations
@@ -18,3 +19,11 @@ class Retryable(LimpetError):
 
 class Permanent(LimpetError):
     """Trying again cannot succeed."""
+
+
+class CannotRecover(LimpetError):
+    """This process cannot get well by itself; its keeper sees the exit code and starts another."""
+
+    def __init__(self, why: str, code: int) -> None:
+        super().__init__(why)
+        self.code = code

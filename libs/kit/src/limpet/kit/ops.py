@@ -15,10 +15,12 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class Readiness:
-    """Ready when nothing is waited for. Liveness never depends on it."""
+    """Ready when nothing is waited for. Liveness depends on nothing but the process itself."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, str] = {"service": "starting"}
+        # What of this very process is stuck. No lost server is a reason: starting again would not bring it back.
+        self.stuck = ""
 
     def set(self, name: str, *, ok: bool, why: str = "") -> None:
         if ok:
@@ -83,7 +85,10 @@ async def serve_ops(readiness: Readiness, *, host: str, port: int) -> None:
             return
         path = scope["path"]
         if path == "/livez":
-            await answer(send, 200, "application/json", b'{"alive":true}')
+            body = orjson.dumps(
+                {"alive": not readiness.stuck} | ({"stuck": readiness.stuck} if readiness.stuck else {})
+            )
+            await answer(send, 503 if readiness.stuck else 200, "application/json", body)
         elif path == "/readyz":
             body = orjson.dumps({"ready": readiness.ready, "waiting_for": readiness.waiting_for})
             await answer(send, 200 if readiness.ready else 503, "application/json", body)

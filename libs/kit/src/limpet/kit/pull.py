@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import nats.errors
 import orjson
 import structlog
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from limpet.kit.delivery import Delivery
 from limpet.kit.streams import ConsumerSpec
@@ -19,6 +21,7 @@ log = structlog.get_logger()
 
 HEARTBEAT = 4.0
 EXPIRES = 20.0
+STOP_SECONDS = 2.0
 
 
 class Pull:
@@ -41,6 +44,7 @@ class Pull:
         self._wake = asyncio.Event()
         self._broken = True
         self._heard = time.monotonic()
+        self._subscription: Subscription | None = None
 
     def wake(self) -> None:
         """A slot has become free."""
@@ -53,7 +57,7 @@ class Pull:
 
     async def run(self, free: Callable[[], int]) -> None:
         inbox = self._client.new_inbox()
-        subscription = await self._client.subscribe(f"{inbox}.*", cb=self._on_message)
+        self._subscription = await self._client.subscribe(f"{inbox}.*", cb=self._on_message)
         try:
             while True:
                 if self._broken or time.monotonic() - self._heard > 2.5 * HEARTBEAT:
@@ -61,7 +65,7 @@ class Pull:
                 asked = sum(self._asked.values())
                 wanted = free() - asked
                 # A request for each free slot would cost as much as its message: while one is open, the next is larger.
-                if wanted > 0 and wanted >= asked and not self._broken:
+                if wanted > 0 and wanted >= asked and not self._broken and self._subscription is not None:
                     await self._ask(inbox, wanted)
                 try:
                     async with asyncio.timeout(HEARTBEAT):
@@ -70,8 +74,16 @@ class Pull:
                     pass
                 self._wake.clear()
         finally:
-            if self._client.is_connected:
-                await subscription.unsubscribe()
+            await self.stop()
+
+    async def stop(self) -> None:
+        """Ask for nothing more. What the server had sent before it heard of that is taken when this returns."""
+        subscription, self._subscription = self._subscription, None
+        self._wake.set()
+        if subscription is not None and self._client.is_connected:
+            with suppress(nats.errors.Error, OSError, TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await subscription.drain()  # type: ignore[no-untyped-call]
 
     async def _ask(self, inbox: str, count: int) -> None:
         self._serial += 1

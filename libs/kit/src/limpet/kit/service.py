@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -11,9 +12,14 @@ from typing import Any
 import structlog
 import uvloop
 
+from limpet.kit.errors import CannotRecover
 from limpet.kit.ops import Readiness, serve_ops
 
 log = structlog.get_logger()
+
+# What a part gets to end in once it is told to; the REST edge takes up to five seconds for its last answers.
+STOP_SECONDS = 10.0
+EXIT_STUCK = 70
 
 
 async def serve(
@@ -44,7 +50,11 @@ async def serve(
         stopping.cancel()
         for task in reversed(list(tasks.values())):
             task.cancel()
-            await asyncio.wait([task])
+            await asyncio.wait([task], timeout=STOP_SECONDS)
+    if stuck := [name for name, task in tasks.items() if not task.done()]:
+        # Nothing that is left to do here would come back from waiting for it.
+        log.critical("parts_stuck", parts=stuck)
+        os._exit(EXIT_STUCK)
     for name, task in tasks.items():
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("part_failed", part=name, error=repr(error))
@@ -75,4 +85,8 @@ def run_service(main: Coroutine[Any, Any, None]) -> None:
     # What was imported stays for ever; looking through it again and again took a tenth of a busy process.
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-    uvloop.run(main)
+    try:
+        uvloop.run(main)
+    except CannotRecover as error:
+        log.critical("service_gave_up", why=str(error), code=error.code)
+        raise SystemExit(error.code) from None

@@ -32,6 +32,9 @@ class Common(BaseSettings):
         default_factory=lambda: f"{socket.gethostname()}-{os.getpid()}",
         description="Name of this process in beats and leases.",
     )
+    staleness_threshold_seconds: float = Field(
+        default=300.0, gt=0, description="Work in hand that has not moved for so long has stalled."
+    )
     drain_seconds: float = Field(default=20.0, gt=0, description="Time that work in hand gets to finish on SIGTERM.")
 
 

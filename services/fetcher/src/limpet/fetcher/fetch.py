@@ -17,12 +17,14 @@ from limpet.contracts.events.v1.fetch_pb2 import (
     ReturnReason,
 )
 from limpet.contracts.events.v1.page_pb2 import RejectKind
+from limpet.contracts.proxy.v1.proxy_service_pb2 import Outcome
 from limpet.fetcher import facts, redirect
 from limpet.fetcher.again import wait_before
 from limpet.fetcher.archive import Archive
 from limpet.fetcher.blame import error_of, outcome_of
 from limpet.fetcher.clocksync import ClockSync
 from limpet.fetcher.cookies import Cookies
+from limpet.fetcher.egress import Egress
 from limpet.fetcher.facts import Fact, Judgement, Try
 from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, RETRIED, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
@@ -37,6 +39,7 @@ from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus
 from limpet.kit.clock import to_seconds
 from limpet.kit.delivery import Delivery
+from limpet.kit.stall import progressed
 from limpet.kit.underway import Underway
 
 log = structlog.get_logger()
@@ -61,6 +64,7 @@ class Fetch:
     archive: Archive
     underway: Underway[FetchStarted]
     pulse: Pulse
+    egress: Egress
     patience: Patience = field(default_factory=Patience)
     cookies: Cookies = field(default_factory=Cookies)
 
@@ -81,6 +85,7 @@ class Fetch:
             fact = await self._settle(order)
             await self.bus.record(fact)
             self._count(order, fact)
+            progressed(time.monotonic())
 
     async def _settle(self, order: FetchRequested) -> Fact:
         if reason := self._hindrance():
@@ -101,11 +106,12 @@ class Fetch:
             if leased is not None:
                 self.proxies.give_back(leased)
             return facts.returned(order, reason)
-        return await self._try(order, leased)
+        fact = await self.slots.unless_cut(self._try(order, leased))
+        return fact if fact is not None else facts.returned(order, ReturnReason.RETURN_REASON_SHUTDOWN)
 
     def _hindrance(self) -> ReturnReason.ValueType | None:
-        if self.slots.stopping:
-            return ReturnReason.RETURN_REASON_SHUTDOWN
+        if reason := self.slots.hindrance:
+            return reason
         return None if self.clock.fresh else ReturnReason.RETURN_REASON_NO_CLOCK
 
     async def _wait(self, order: FetchRequested) -> ReturnReason.ValueType | None:
@@ -129,6 +135,10 @@ class Fetch:
         while True:
             made, answer = await self._ask(order, leased)
             judged = judge(order, answer, now=made.started + made.response_ms / 1000)
+            if isinstance(answer, Failure) and await self.egress.explains(answer.kind):
+                if leased is not None:
+                    self.proxies.report(leased, Outcome.OUTCOME_UNUSED)
+                return facts.returned(order, ReturnReason.RETURN_REASON_NO_NETWORK)
             self._learn(made, order, answer, judged)
             if leased is None:
                 break
@@ -175,6 +185,7 @@ class Fetch:
         proxy_id = 0 if leased is None else leased.grant.proxy_id
         cookie = self.cookies.header((order.domain, proxy_id), order.url, now=now) if order.kind == PAGE else ""
         begun = time.monotonic()
+        progressed(begun, quiet_for=seconds)
         with self.underway.running([FetchStarted(task_id=order.task_id, attempt=order.attempt)]):
             answer = await self.web.get(
                 order.url,

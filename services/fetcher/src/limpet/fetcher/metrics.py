@@ -14,6 +14,8 @@ RESPONSE_SECONDS = Histogram(
 )
 RETRIED = Counter("limpet_fetcher_retries_total", "Orders tried again through another proxy, inside the same attempt.")
 IN_HAND = Gauge("limpet_fetcher_in_hand", "Orders in hand.")
+PAUSED = Gauge("limpet_fetcher_paused", "1 while no orders are taken, by what keeps them off.", ["reason"])
+MEMORY_BYTES = Gauge("limpet_fetcher_memory_bytes", "Memory in use that cannot be reclaimed.")
 CLOCK_ERROR = Gauge("limpet_fetcher_clock_error_seconds", "Known bound of the error against the scheduler's clock.")
 LEASES = Counter("limpet_fetcher_leases_total", "Leases that orders got, by where from: broker or stock.", ["source"])
 LEASES_KEPT = Gauge("limpet_fetcher_leases_kept", "Leases that were given back unused and wait for another order.")

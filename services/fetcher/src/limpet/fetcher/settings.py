@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from limpet.fetcher.pressure import Limits
 from limpet.kit.guard import GuardedCommon
 
 
@@ -34,3 +35,49 @@ class Settings(GuardedCommon):
         description="Rows of answers are kept for so long, and page bodies for so long after their last use. 0: for ever.",
     )
     pool_size: int = Field(default=4, ge=1, le=100, description="Connections to PostgreSQL.")
+    network_targets: str = Field(
+        default="",
+        description="host:port, comma-separated; while none can be connected to, the fetcher pauses. Empty means off.",
+    )
+    memory_soft_limit_mb: int = Field(
+        default=1536, ge=0, description="Above this many MiB no orders are taken until it is less. 0 means no limit."
+    )
+    memory_hard_limit_mb: int = Field(
+        default=2048, ge=0, description="Above this many MiB the fetcher drains and ends. 0 means no limit."
+    )
+    memory_soft_share: float = Field(
+        default=0.8, gt=0, le=1, description="The soft limit as a share of the cgroup's; the lower one holds."
+    )
+    memory_hard_share: float = Field(
+        default=0.95, gt=0, le=1, description="The hard limit as a share of the cgroup's; the lower one holds."
+    )
+
+    @field_validator("network_targets")
+    @classmethod
+    def _are_targets(cls, value: str) -> str:
+        targets_of(value)
+        return value
+
+    @property
+    def targets(self) -> list[tuple[str, int]]:
+        return targets_of(self.network_targets)
+
+    @property
+    def memory_limits(self) -> Limits:
+        return Limits(
+            soft_share=self.memory_soft_share,
+            hard_share=self.memory_hard_share,
+            soft_bytes=self.memory_soft_limit_mb << 20,
+            hard_bytes=self.memory_hard_limit_mb << 20,
+        )
+
+
+def targets_of(text: str) -> list[tuple[str, int]]:
+    """host:port pairs; an IPv6 address stands in brackets."""
+    found = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        host, _, port = part.rpartition(":")
+        if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part!r} is not host:port")
+        found.append((host.strip("[]"), int(port)))
+    return found

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
-from limpet.fetcher.metrics import IN_HAND
+from limpet.contracts.events.v1.fetch_pb2 import ReturnReason
+from limpet.fetcher.metrics import IN_HAND, PAUSED
 
 # The scheduler puts at most this many orders into one message.
 MOST_TOGETHER = 8
+# The end of a drain that is kept for telling what came of the orders that had to be cut off.
+TELL_SECONDS = 2.0
+# While orders go back, a few are taken this often: where all fetchers pause, nobody else would return them in time.
+SWEEP_EVERY = 4.0
+T = TypeVar("T")
 
 
 class Slots:
@@ -22,10 +31,17 @@ class Slots:
         self.in_hand = 0
         self.stopping = False
         IN_HAND.set_function(lambda: self.in_hand)
+        # Why nothing more is taken, by what found it; those with a reason send back what has not started.
+        self._pauses: dict[str, tuple[str, ReturnReason.ValueType | None]] = {}
+        self._running: set[asyncio.Task[Any]] = set()
+        self._cut = False
+        self._sweep_at: dict[str, float] = {}
 
-    def free(self) -> int:
-        """How many more messages are asked for. What comes above the limit waits for room."""
+    def free(self, queue: str = "") -> int:
+        """How many more messages of a queue are asked for. What comes above the limit waits for room."""
         room = self._limit - self.in_hand
+        if self._pauses:
+            return self._sweep(queue, time.monotonic())
         return 0 if self.stopping or room <= 0 else max(1, room // MOST_TOGETHER)
 
     def hold(self) -> _Hold:
@@ -64,17 +80,81 @@ class Slots:
             timer.cancel()
             self._waiting.discard(future)
 
-    async def drain(self, seconds: float) -> None:
-        """Take nothing more, wake what waits for its slot, let what runs finish."""
+    def _sweep(self, queue: str, now: float) -> int:
+        """Seldom enough to take little from fetchers that are well."""
+        if self.stopping or self.hindrance is None or now < self._sweep_at.setdefault(queue, now + SWEEP_EVERY):
+            return 0
+        self._sweep_at[queue] = now + SWEEP_EVERY
+        return max(1, self._limit // (4 * MOST_TOGETHER))
+
+    @property
+    def paused(self) -> str:
+        """Why nothing more is taken, for people; empty while all is well."""
+        return "; ".join(why for why, _ in self._pauses.values())
+
+    @property
+    def hindrance(self) -> ReturnReason.ValueType | None:
+        """Why an order that has not started goes back."""
+        if self.stopping:
+            return ReturnReason.RETURN_REASON_SHUTDOWN
+        return next((reason for _, reason in self._pauses.values() if reason is not None), None)
+
+    def hold_off(self, name: str, why: str, *, give_back: ReturnReason.ValueType | None = None) -> None:
+        """Take nothing more until `go_on`. With a reason, what waits for its slot goes back at once."""
+        self._pauses[name] = (why, give_back)
+        PAUSED.labels(name).set(1)
+        if give_back is not None:
+            self._wake_all()
+
+    def go_on(self, name: str) -> None:
+        self._pauses.pop(name, None)
+        self._sweep_at.clear()
+        PAUSED.labels(name).set(0)
+
+    async def unless_cut(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What comes of the work; None where the end of a drain has cut it off."""
+        task = asyncio.current_task()
+        if task is None:
+            raise AssertionError("work is done in tasks")
+        self._running.add(task)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if not self._cut:
+                raise
+            task.uncancel()
+            return None
+        finally:
+            self._running.discard(task)
+
+    def stop(self) -> None:
+        """Take nothing more, and send back what has not started."""
         self.stopping = True
-        for future in list(self._waiting):
-            _wake(future)
+        self._wake_all()
+
+    async def drain(self, seconds: float) -> None:
+        """Stop, let what runs finish, and cut off what does not in time for it to be told."""
+        self.stop()
+        tell = min(TELL_SECONDS, seconds / 4)
+        if not await self.emptied(seconds - tell):
+            self._cut = True
+            for task in list(self._running):
+                task.cancel()
+            # Who cannot even be told of within this is cancelled with its consumer; its permit expires by itself.
+            await self.emptied(tell)
+
+    async def emptied(self, seconds: float) -> bool:
+        """Wait until nothing is in hand; false when there still is after so long."""
         try:
             async with asyncio.timeout(seconds):
                 await self._empty.wait()
         except TimeoutError:
-            # What is left is cancelled with its consumer; its permit expires by itself.
-            return
+            return False
+        return True
+
+    def _wake_all(self) -> None:
+        for future in list(self._waiting):
+            _wake(future)
 
 
 class _Hold:

@@ -53,10 +53,11 @@ def stats_answer(fleet: Fleet, workers: Sequence[Worker], *, now: float) -> dict
     """Tasks by status, throughput, and what each service has and carries."""
     services: dict[str, dict[str, int]] = {}
     for worker in workers:
-        row = services.setdefault(worker.service, {"count": 0, "in_hand": 0, "capacity": 0})
+        row = services.setdefault(worker.service, {"count": 0, "in_hand": 0, "capacity": 0, "paused": 0})
         row["count"] += 1
         row["in_hand"] += worker.in_hand
         row["capacity"] += worker.capacity
+        row["paused"] += bool(worker.paused)
     counted_at = fleet.tasks.counted_at
     return {
         "tasks": fleet.tasks.by_status,

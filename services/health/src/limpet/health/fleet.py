@@ -27,6 +27,7 @@ TASK_STATUSES: Final = (
     "paused",
     "cancelled",
 )
+MAX_PAUSED: Final = 500
 MAX_BREAKERS_A_WORKER: Final = 100
 MAX_ID_LENGTH: Final = 200
 
@@ -117,6 +118,7 @@ def _worker_of(beat: Beat, before: Worker | None, *, now: float) -> Worker:
         cpu_percent=_finite(beat.cpu_percent),
         average_latency_ms=_finite(beat.average_latency_ms),
         p95_latency_ms=_finite(beat.p95_latency_ms),
+        paused=beat.paused[:MAX_PAUSED],
         breakers=tuple(beat.breakers[:MAX_BREAKERS_A_WORKER]),
     )
 

@@ -18,6 +18,7 @@ from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
+from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import HEALTH_ERRORS
@@ -57,6 +58,7 @@ async def work(settings: Settings, *, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             pool=watch_pool(pool, readiness),
+            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=Pulse(bus, service="health", worker_id=settings.worker_id).run(),
             errors=bus.consume(HEALTH_ERRORS, watch.on_error_occurred, slots=4),
             history=history.run(),

@@ -46,6 +46,8 @@ class Worker:
     average_latency_ms: float
     p95_latency_ms: float
     breakers: tuple[BreakerState, ...] = ()
+    # Why it takes no work; empty when it does.
+    paused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,11 @@ def stalled_seconds(worker: Worker, *, now: float) -> float:
 
 
 def worker_status(worker: Worker, *, now: float) -> WorkerStatus:
-    """The seed's three levels, by errors in a row or by work that does not move."""
+    """The seed's three levels, by errors in a row or by work that does not move; one that has to pause is degraded."""
     stalled = stalled_seconds(worker, now=now)
     if worker.errors_in_a_row > FAILING_AFTER_ERRORS or stalled > FAILING_AFTER_SECONDS:
         return "failing"
-    if worker.errors_in_a_row > DEGRADED_AFTER_ERRORS or stalled > DEGRADED_AFTER_SECONDS:
+    if worker.paused or worker.errors_in_a_row > DEGRADED_AFTER_ERRORS or stalled > DEGRADED_AFTER_SECONDS:
         return "degraded"
     return "healthy"
 

@@ -11,6 +11,7 @@ from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
+from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import PARSER
@@ -39,6 +40,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             readiness=readiness,
             drain=lambda: intake.drain(settings.drain_seconds),
             watch=watch_pool(pool, readiness),
+            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),

@@ -11,6 +11,7 @@ from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import serve_rest
 from limpet.kit.rpc import serve_rpc
+from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import BROKER_DOMAINS
@@ -88,6 +89,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         await serve(
             readiness=readiness,
             database=watch_pool(pool, readiness),
+            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             beat=pulse.run(),
             announce=announce.run(),
             expire=Expire(pool=pool, every=settings.expire_every).run(),

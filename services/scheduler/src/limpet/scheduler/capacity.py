@@ -27,4 +27,6 @@ class Capacity:
 
     def window(self, now: float) -> int:
         self._fetchers = {name: seen for name, seen in self._fetchers.items() if now - seen[0] < SILENT_AFTER}
-        return max(self._floor, 2 * sum(capacity for _, capacity in self._fetchers.values()))
+        held = sum(capacity for _, capacity in self._fetchers.values())
+        # Fetchers that are all paused take nothing: an order would only wait for its permit to expire.
+        return 0 if self._fetchers and not held else max(self._floor, 2 * held)

@@ -12,6 +12,7 @@ from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import serve_rest
+from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHEDULER_SETTLE_PARSED
@@ -119,6 +120,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
                 port=settings.http_port,
             ),
             database=watch_pool(pool, readiness),
+            selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             settle_pages=bus.consume(SCHEDULER_SETTLE_PAGES, settle.on_facts, slots=SETTLE_SLOTS),
             settle_parsed=bus.consume(SCHEDULER_SETTLE_PARSED, settle.on_facts, slots=SETTLE_SLOTS),

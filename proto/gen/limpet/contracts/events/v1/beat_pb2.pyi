@@ -90,6 +90,7 @@ class Beat(_message.Message):
     P95_LATENCY_MS_FIELD_NUMBER: _builtins.int
     BREAKERS_FIELD_NUMBER: _builtins.int
     TASKS_BY_STATUS_FIELD_NUMBER: _builtins.int
+    PAUSED_FIELD_NUMBER: _builtins.int
     worker_id: _builtins.str
     """Unique for the life of the process."""
     service: _builtins.str
@@ -103,6 +104,8 @@ class Beat(_message.Message):
     cpu_percent: _builtins.float
     average_latency_ms: _builtins.float
     p95_latency_ms: _builtins.float
+    paused: _builtins.str
+    """Why it takes no work now; empty when it does. Its capacity is 0 meanwhile."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp: ...
     @_builtins.property
@@ -136,10 +139,11 @@ class Beat(_message.Message):
         p95_latency_ms: _builtins.float = ...,
         breakers: _abc.Iterable[Global___BreakerState] | None = ...,
         tasks_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        paused: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["beat_time", b"beat_time", "last_work_time", b"last_work_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_latency_ms", b"average_latency_ms", "beat_time", b"beat_time", "breakers", b"breakers", "capacity", b"capacity", "cpu_percent", b"cpu_percent", "done_total", b"done_total", "errors_in_a_row", b"errors_in_a_row", "errors_total", b"errors_total", "in_hand", b"in_hand", "last_work_time", b"last_work_time", "memory_bytes", b"memory_bytes", "p95_latency_ms", b"p95_latency_ms", "service", b"service", "start_time", b"start_time", "tasks_by_status", b"tasks_by_status", "worker_id", b"worker_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["average_latency_ms", b"average_latency_ms", "beat_time", b"beat_time", "breakers", b"breakers", "capacity", b"capacity", "cpu_percent", b"cpu_percent", "done_total", b"done_total", "errors_in_a_row", b"errors_in_a_row", "errors_total", b"errors_total", "in_hand", b"in_hand", "last_work_time", b"last_work_time", "memory_bytes", b"memory_bytes", "p95_latency_ms", b"p95_latency_ms", "paused", b"paused", "service", b"service", "start_time", b"start_time", "tasks_by_status", b"tasks_by_status", "worker_id", b"worker_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

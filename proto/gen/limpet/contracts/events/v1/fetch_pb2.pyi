@@ -117,6 +117,8 @@ class _ReturnReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReturnRe
     """The fetcher has no fresh reading of the scheduler's clock."""
     RETURN_REASON_REDIRECTED: _ReturnReason.ValueType  # 5
     """The site answered with a redirect inside the domain: the next hop needs a slot of its own."""
+    RETURN_REASON_NO_NETWORK: _ReturnReason.ValueType  # 6
+    """Nothing can be reached from where the fetcher runs."""
 
 class ReturnReason(_ReturnReason, metaclass=_ReturnReasonEnumTypeWrapper):
     """Why an order came back without a request, or with the news that the page is elsewhere."""
@@ -130,6 +132,8 @@ RETURN_REASON_NO_CLOCK: ReturnReason.ValueType  # 4
 """The fetcher has no fresh reading of the scheduler's clock."""
 RETURN_REASON_REDIRECTED: ReturnReason.ValueType  # 5
 """The site answered with a redirect inside the domain: the next hop needs a slot of its own."""
+RETURN_REASON_NO_NETWORK: ReturnReason.ValueType  # 6
+"""Nothing can be reached from where the fetcher runs."""
 Global___ReturnReason: _TypeAlias = ReturnReason  # noqa: Y015
 
 @_typing.final
