@@ -13,48 +13,23 @@ from typing import Any
 import asyncpg
 import pytest
 
-from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.proxy_broker import store
 from limpet.proxy_broker.announce import Announce
-from limpet.proxy_broker.blame import Outcome, Threshold, Use
+from limpet.proxy_broker.blame import Outcome, Use
 from limpet.proxy_broker.expire import Expire
 from limpet.proxy_broker.lease import Grant, Lease, Want
 from limpet.proxy_broker.refusal import Patience, Refusal
 from limpet.proxy_broker.report import Report
 from limpet.proxy_broker.store import pairs, proxies
-from limpet.proxy_broker.store.proxies import NewProxy
 from limpet.proxy_broker.vault import Vault
 from tests.conftest import Database, PoolFactory
+from tests.support.brokering import PAIR, PLAIN, PROXY, VAULT, Silent
 from tests.support.sealing import sealing_key
-
-VAULT = Vault(sealing_key())
-PROXY = Threshold(failures=10, cooldown=timedelta(minutes=60))
-PAIR = Threshold(failures=5, cooldown=timedelta(minutes=30))
-PLAIN = NewProxy(
-    protocol="http",
-    host="proxy.test",
-    port=1,
-    username="",
-    kind="datacenter",
-    country_code="",
-    city="",
-    provider="",
-    monthly_cost=None,
-    max_requests_per_hour=None,
-    max_concurrent_leases=10,
-)
 
 SOMEBODY_WAITS = """
     SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()
 """
-
-
-class Silent(Bus):
-    """No NATS in these tests: the announcements stay in their table."""
-
-    def __init__(self) -> None:
-        pass
 
 
 class Broker:
