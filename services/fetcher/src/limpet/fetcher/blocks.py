@@ -15,6 +15,8 @@ from limpet.fetcher.signatures import Find, Signatures, Tier, known_signatures
 SCAN_BYTES: Final = 256 << 10
 # Below this every page is looked at; above, only one with a signal or without paragraphs.
 SMALL_BYTES: Final = 8 << 10
+# Where a page has paragraphs early, a wall's signals would stand there as well: looking through all of it for them cost a tenth of a fetch.
+EARLY_BYTES: Final = 16 << 10
 THRESHOLD: Final = 80
 POINTS: Final[dict[Tier, int]] = {"markup": 70, "challenge": 40, "denied": 40, "widget": 25}
 # Words that only one vendor's pages use.
@@ -53,10 +55,13 @@ class Wall:
 def wall_in(body: bytes, *, ignored: frozenset[str] = frozenset(), signatures: Signatures | None = None) -> Wall | None:
     """None means that nothing speaks against the page. `ignored` names signatures that this site's good pages have."""
     known = signatures or known_signatures()
-    body = body[:SCAN_BYTES]
-    finds = [find for find in known.find(body) if find.signature.name not in ignored]
-    if not finds and len(body) > SMALL_BYTES and _has_paragraphs(body):
+    early = body[:EARLY_BYTES]
+    finds = [find for find in known.find(early) if find.signature.name not in ignored]
+    if not finds and len(body) > SMALL_BYTES and _has_paragraphs(early):
         return None
+    if len(body) > EARLY_BYTES:
+        body = body[:SCAN_BYTES]
+        finds = [find for find in known.find(body) if find.signature.name not in ignored]
     shape = shape_of(body)
     if shape.long:
         return None
