@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from typing import Any
 
+from limpet.contracts.events.v1.beat_pb2 import Beat
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
@@ -301,6 +302,11 @@ async def test_s24_a_full_platform_and_one_without_fetchers_say_so(pool: Pool) -
     assert await granted(pool, window=1) == set()
     await make_settle(pool).settle([page(permit)])
     assert (await ask(pool, left, capacity=heard))["gate"] == "next"
+    paused = Capacity(floor=1)
+    await paused.on_beat(Beat(worker_id="a", paused="no network").SerializeToString())
+    said = await ask(pool, left, capacity=paused)
+    assert said["gate"] == "platform_full"
+    assert "all 1 fetchers are paused" in said["sentence"]
     assert await granted(pool, window=1) == {left}
 
 

@@ -14,11 +14,12 @@ class Capacity:
 
     def __init__(self, *, floor: int) -> None:
         self._floor = floor
-        self._fetchers: dict[str, tuple[float, int]] = {}
+        # When each was heard of, what it can hold, and whether it takes nothing for now.
+        self._fetchers: dict[str, tuple[float, int, bool]] = {}
 
     async def on_beat(self, data: bytes) -> None:
         beat = Beat.FromString(data)
-        self._fetchers[beat.worker_id] = (time.monotonic(), beat.capacity)
+        self._fetchers[beat.worker_id] = (time.monotonic(), beat.capacity, bool(beat.paused))
 
     @property
     def fetchers(self) -> int:
@@ -27,6 +28,7 @@ class Capacity:
 
     def window(self, now: float) -> int:
         self._fetchers = {name: seen for name, seen in self._fetchers.items() if now - seen[0] < SILENT_AFTER}
-        held = sum(capacity for _, capacity in self._fetchers.values())
-        # Fetchers that are all paused take nothing: an order would only wait for its permit to expire.
-        return 0 if self._fetchers and not held else max(self._floor, 2 * held)
+        if self._fetchers and all(paused for _, _, paused in self._fetchers.values()):
+            # An order would only wait for its permit to expire.
+            return 0
+        return max(self._floor, 2 * sum(capacity for _, capacity, _ in self._fetchers.values()))

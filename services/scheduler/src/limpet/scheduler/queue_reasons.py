@@ -134,6 +134,9 @@ def _platform_full(facts: Facts) -> Explanation | None:
     if facts.fetchers == 0:
         sentence = f"no fetcher has been heard of, and {facts.permits_out} orders wait for one already"
         return Explanation(Why.NO_FETCHER, sentence, Wakes.PERMIT_BACK, None, "start a fetcher: it takes what waits")
+    if facts.window == 0:
+        sentence = f"all {facts.fetchers} fetchers are paused: they have no network, or too little memory"
+        return Explanation(Why.PLATFORM_FULL, sentence, Wakes.PERMIT_BACK, None, f"when one goes on, {_turn(facts)}")
     sentence = f"all fetchers are busy: {facts.permits_out} orders are out, of {facts.window} that they can hold"
     return Explanation(Why.PLATFORM_FULL, sentence, Wakes.PERMIT_BACK, None, f"when one comes back, {_turn(facts)}")
 
