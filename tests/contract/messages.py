@@ -25,6 +25,7 @@ _SCALARS: dict[int, Callable[[str], Any]] = {
     FieldDescriptor.TYPE_INT64: lambda name: (1 << 40) + _number(name),
     FieldDescriptor.TYPE_UINT32: lambda name: 3_000_000_000 + _number(name),
     FieldDescriptor.TYPE_UINT64: lambda name: (1 << 63) + _number(name),
+    FieldDescriptor.TYPE_FIXED64: lambda name: (1 << 62) + _number(name),
     FieldDescriptor.TYPE_DOUBLE: lambda name: 0.1 + _number(name),
     FieldDescriptor.TYPE_FLOAT: lambda name: 0.5 + _number(name) % 1000,
 }

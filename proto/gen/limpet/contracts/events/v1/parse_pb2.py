@@ -27,7 +27,7 @@ from limpet.contracts.events.v1 import page_pb2 as limpet_dot_contracts_dot_even
 from limpet.contracts.options.v1 import subject_pb2 as limpet_dot_contracts_dot_options_dot_v1_dot_subject__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&limpet/contracts/events/v1/parse.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%limpet/contracts/events/v1/page.proto\x1a)limpet/contracts/options/v1/subject.proto\"Y\n\x04Link\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.limpet.contracts.events.v1.LinkKind\x12\x10\n\x08nofollow\x18\x03 \x01(\x08\"\xa5\x02\n\nPageParsed\x12\x35\n\x04page\x18\x01 \x01(\x0b\x32\'.limpet.contracts.events.v1.PageFetched\x12\x12\n\nitem_count\x18\x02 \x01(\x05\x12\x11\n\tpage_type\x18\x03 \x01(\t\x12/\n\x05links\x18\x04 \x03(\x0b\x32 .limpet.contracts.events.v1.Link\x12\x12\n\nlink_parts\x18\x05 \x01(\x05\x12\x30\n\x0cstarted_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x05\x12\x16\n\x0eparser_version\x18\x08 \x01(\t:\x15\x8a\xb5\x18\x11\x63rawl.parsed.page\"\xc6\x01\n\x0bParseFailed\x12\x35\n\x04page\x18\x01 \x01(\x0b\x32\'.limpet.contracts.events.v1.PageFetched\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12\x30\n\x0cstarted_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x05:\x17\x8a\xb5\x18\x13\x63rawl.parsed.failed\"\xa3\x01\n\x0fLinksDiscovered\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04part\x18\x03 \x01(\x05\x12/\n\x05links\x18\x04 \x03(\x0b\x32 .limpet.contracts.events.v1.Link\x12\x13\n\x0btraceparent\x18\x05 \x01(\t:\x1a\x8a\xb5\x18\x16\x63rawl.links.discovered\"C\n\x0cParseStarted\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05:\x11\x8a\xb5\x18\rstarted.parse*\x7f\n\x08LinkKind\x12\x19\n\x15LINK_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14LINK_KIND_PAGINATION\x10\x01\x12\x15\n\x11LINK_KIND_ARCHIVE\x10\x02\x12\x12\n\x0eLINK_KIND_ITEM\x10\x03\x12\x13\n\x0fLINK_KIND_OTHER\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&limpet/contracts/events/v1/parse.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a%limpet/contracts/events/v1/page.proto\x1a)limpet/contracts/options/v1/subject.proto\"\xbd\x01\n\x04Link\x12\x0b\n\x03url\x18\x01 \x01(\t\x12\x32\n\x04kind\x18\x02 \x01(\x0e\x32$.limpet.contracts.events.v1.LinkKind\x12\x10\n\x08nofollow\x18\x03 \x01(\x08\x12\x30\n\x03rel\x18\x04 \x01(\x0e\x32#.limpet.contracts.events.v1.LinkRel\x12\x30\n\x0clastmod_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf6\x02\n\nPageParsed\x12\x35\n\x04page\x18\x01 \x01(\x0b\x32\'.limpet.contracts.events.v1.PageFetched\x12\x12\n\nitem_count\x18\x02 \x01(\x05\x12\x11\n\tpage_type\x18\x03 \x01(\t\x12/\n\x05links\x18\x04 \x03(\x0b\x32 .limpet.contracts.events.v1.Link\x12\x12\n\nlink_parts\x18\x05 \x01(\x05\x12\x30\n\x0cstarted_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x07 \x01(\x05\x12\x16\n\x0eparser_version\x18\x08 \x01(\t\x12\x15\n\rcanonical_url\x18\t \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\n \x01(\x0c\x12\x0f\n\x07simhash\x18\x0b \x01(\x06\x12\x12\n\nsays_empty\x18\x0c \x01(\x08:\x15\x8a\xb5\x18\x11\x63rawl.parsed.page\"\xc6\x01\n\x0bParseFailed\x12\x35\n\x04page\x18\x01 \x01(\x0b\x32\'.limpet.contracts.events.v1.PageFetched\x12\r\n\x05\x65rror\x18\x02 \x01(\t\x12\x11\n\tretryable\x18\x03 \x01(\x08\x12\x30\n\x0cstarted_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64uration_ms\x18\x05 \x01(\x05:\x17\x8a\xb5\x18\x13\x63rawl.parsed.failed\"\xa3\x01\n\x0fLinksDiscovered\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0c\n\x04part\x18\x03 \x01(\x05\x12/\n\x05links\x18\x04 \x03(\x0b\x32 .limpet.contracts.events.v1.Link\x12\x13\n\x0btraceparent\x18\x05 \x01(\t:\x1a\x8a\xb5\x18\x16\x63rawl.links.discovered\"C\n\x0cParseStarted\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05:\x11\x8a\xb5\x18\rstarted.parse*\x96\x01\n\x08LinkKind\x12\x19\n\x15LINK_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14LINK_KIND_PAGINATION\x10\x01\x12\x15\n\x11LINK_KIND_ARCHIVE\x10\x02\x12\x12\n\x0eLINK_KIND_ITEM\x10\x03\x12\x13\n\x0fLINK_KIND_OTHER\x10\x04\x12\x15\n\x11LINK_KIND_SITEMAP\x10\x05*I\n\x07LinkRel\x12\x18\n\x14LINK_REL_UNSPECIFIED\x10\x00\x12\x11\n\rLINK_REL_NEXT\x10\x01\x12\x11\n\rLINK_REL_PREV\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -42,16 +42,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LINKSDISCOVERED']._serialized_options = b'\212\265\030\026crawl.links.discovered'
   _globals['_PARSESTARTED']._loaded_options = None
   _globals['_PARSESTARTED']._serialized_options = b'\212\265\030\rstarted.parse'
-  _globals['_LINKKIND']._serialized_start=1008
-  _globals['_LINKKIND']._serialized_end=1135
-  _globals['_LINK']._serialized_start=185
-  _globals['_LINK']._serialized_end=274
-  _globals['_PAGEPARSED']._serialized_start=277
-  _globals['_PAGEPARSED']._serialized_end=570
-  _globals['_PARSEFAILED']._serialized_start=573
-  _globals['_PARSEFAILED']._serialized_end=771
-  _globals['_LINKSDISCOVERED']._serialized_start=774
-  _globals['_LINKSDISCOVERED']._serialized_end=937
-  _globals['_PARSESTARTED']._serialized_start=939
-  _globals['_PARSESTARTED']._serialized_end=1006
+  _globals['_LINKKIND']._serialized_start=1191
+  _globals['_LINKKIND']._serialized_end=1341
+  _globals['_LINKREL']._serialized_start=1343
+  _globals['_LINKREL']._serialized_end=1416
+  _globals['_LINK']._serialized_start=186
+  _globals['_LINK']._serialized_end=375
+  _globals['_PAGEPARSED']._serialized_start=378
+  _globals['_PAGEPARSED']._serialized_end=752
+  _globals['_PARSEFAILED']._serialized_start=755
+  _globals['_PARSEFAILED']._serialized_end=953
+  _globals['_LINKSDISCOVERED']._serialized_start=956
+  _globals['_LINKSDISCOVERED']._serialized_end=1119
+  _globals['_PARSESTARTED']._serialized_start=1121
+  _globals['_PARSESTARTED']._serialized_end=1188
 # @@protoc_insertion_point(module_scope)

@@ -32,6 +32,8 @@ class _LinkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkKind.Val
     LINK_KIND_ARCHIVE: _LinkKind.ValueType  # 2
     LINK_KIND_ITEM: _LinkKind.ValueType  # 3
     LINK_KIND_OTHER: _LinkKind.ValueType  # 4
+    LINK_KIND_SITEMAP: _LinkKind.ValueType  # 5
+    """A sitemap file, named by a sitemap index."""
 
 class LinkKind(_LinkKind, metaclass=_LinkKindEnumTypeWrapper):
     """What a link seems to lead to."""
@@ -41,7 +43,29 @@ LINK_KIND_PAGINATION: LinkKind.ValueType  # 1
 LINK_KIND_ARCHIVE: LinkKind.ValueType  # 2
 LINK_KIND_ITEM: LinkKind.ValueType  # 3
 LINK_KIND_OTHER: LinkKind.ValueType  # 4
+LINK_KIND_SITEMAP: LinkKind.ValueType  # 5
+"""A sitemap file, named by a sitemap index."""
 Global___LinkKind: _TypeAlias = LinkKind  # noqa: Y015
+
+class _LinkRel:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LinkRelEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LinkRel.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    LINK_REL_UNSPECIFIED: _LinkRel.ValueType  # 0
+    LINK_REL_NEXT: _LinkRel.ValueType  # 1
+    """The next page of the same list, by rel, text or arrow."""
+    LINK_REL_PREV: _LinkRel.ValueType  # 2
+
+class LinkRel(_LinkRel, metaclass=_LinkRelEnumTypeWrapper):
+    """What a link is to the page that holds it."""
+
+LINK_REL_UNSPECIFIED: LinkRel.ValueType  # 0
+LINK_REL_NEXT: LinkRel.ValueType  # 1
+"""The next page of the same list, by rel, text or arrow."""
+LINK_REL_PREV: LinkRel.ValueType  # 2
+Global___LinkRel: _TypeAlias = LinkRel  # noqa: Y015
 
 @_typing.final
 class Link(_message.Message):
@@ -52,19 +76,28 @@ class Link(_message.Message):
     URL_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     NOFOLLOW_FIELD_NUMBER: _builtins.int
+    REL_FIELD_NUMBER: _builtins.int
+    LASTMOD_TIME_FIELD_NUMBER: _builtins.int
     url: _builtins.str
     kind: Global___LinkKind.ValueType
     nofollow: _builtins.bool
+    rel: Global___LinkRel.ValueType
+    @_builtins.property
+    def lastmod_time(self) -> _timestamp_pb2.Timestamp:
+        """When the target last changed, as a sitemap or feed says. Unset where nobody said."""
+
     def __init__(
         self,
         *,
         url: _builtins.str = ...,
         kind: Global___LinkKind.ValueType = ...,
         nofollow: _builtins.bool = ...,
+        rel: Global___LinkRel.ValueType = ...,
+        lastmod_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lastmod_time", b"lastmod_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "nofollow", b"nofollow", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "lastmod_time", b"lastmod_time", "nofollow", b"nofollow", "rel", b"rel", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -84,12 +117,24 @@ class PageParsed(_message.Message):
     STARTED_TIME_FIELD_NUMBER: _builtins.int
     DURATION_MS_FIELD_NUMBER: _builtins.int
     PARSER_VERSION_FIELD_NUMBER: _builtins.int
+    CANONICAL_URL_FIELD_NUMBER: _builtins.int
+    FINGERPRINT_FIELD_NUMBER: _builtins.int
+    SIMHASH_FIELD_NUMBER: _builtins.int
+    SAYS_EMPTY_FIELD_NUMBER: _builtins.int
     item_count: _builtins.int
     page_type: _builtins.str
     link_parts: _builtins.int
     """How many LinksDiscovered messages hold the rest. The task completes only when all have been taken."""
     duration_ms: _builtins.int
     parser_version: _builtins.str
+    canonical_url: _builtins.str
+    """What the page names as its own address: absolute, not yet canonical. Empty where it names none."""
+    fingerprint: _builtins.bytes
+    """8 bytes over the visible text, the same for two pages that say the same. Empty where there is no text."""
+    simhash: _builtins.int
+    """Similar texts differ in few bits. 0 where there is no text."""
+    says_empty: _builtins.bool
+    """The page itself says that its list has no (more) entries."""
     @_builtins.property
     def page(self) -> _page_pb2.PageFetched: ...
     @_builtins.property
@@ -109,10 +154,14 @@ class PageParsed(_message.Message):
         started_time: _timestamp_pb2.Timestamp | None = ...,
         duration_ms: _builtins.int = ...,
         parser_version: _builtins.str = ...,
+        canonical_url: _builtins.str = ...,
+        fingerprint: _builtins.bytes = ...,
+        simhash: _builtins.int = ...,
+        says_empty: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["page", b"page", "started_time", b"started_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration_ms", b"duration_ms", "item_count", b"item_count", "link_parts", b"link_parts", "links", b"links", "page", b"page", "page_type", b"page_type", "parser_version", b"parser_version", "started_time", b"started_time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["canonical_url", b"canonical_url", "duration_ms", b"duration_ms", "fingerprint", b"fingerprint", "item_count", b"item_count", "link_parts", b"link_parts", "links", b"links", "page", b"page", "page_type", b"page_type", "parser_version", b"parser_version", "says_empty", b"says_empty", "simhash", b"simhash", "started_time", b"started_time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
