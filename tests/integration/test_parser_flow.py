@@ -13,7 +13,14 @@ import pytest
 
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
-from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.contracts.events.v1.parse_pb2 import (
+    LinkKind,
+    LinkRel,
+    LinksDiscovered,
+    PageParsed,
+    ParseFailed,
+    ParseStarted,
+)
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus
@@ -108,6 +115,18 @@ async def test_a_fetched_page_becomes_items_and_a_fact(place: Place) -> None:
     kept = await place.pool.fetchrow("SELECT * FROM pages")
     assert kept is not None
     assert (kept["task_id"], kept["title"], kept["body_key"], kept["item_count"]) == (7, "Shop", page.body_key, 2)
+
+
+async def test_p5_what_a_page_tells_of_itself_travels_with_it(place: Place) -> None:
+    html = b"<head><link rel=canonical href=/list></head><p>No results found.</p><a href=/list?page=3>next</a>"
+    follow, alone = await place.page(7, html), await place.page(8, html, follow=False)
+    await place.send(follow, alone)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    assert (first.canonical_url, first.says_empty, len(first.fingerprint)) == ("https://shop.test/list", True, 8)
+    assert first.simhash
+    assert [(link.kind, link.rel) for link in first.links] == [(LinkKind.LINK_KIND_PAGINATION, LinkRel.LINK_REL_NEXT)]
+    # Where nobody follows, nobody pays for more than the address.
+    assert (second.canonical_url, second.says_empty, second.fingerprint) == ("https://shop.test/list", False, b"")
 
 
 async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:

@@ -144,6 +144,10 @@ def _parsed(outcome: Outcome, reading: Reading, links: Sequence[Link], *, parts:
         started_time=seconds_to_stamp(outcome.started_at),
         duration_ms=int(outcome.seconds * 1000),
         parser_version=reading.parser_version,
+        canonical_url=reading.canonical_url,
+        fingerprint=reading.text.fingerprint,
+        simhash=reading.text.simhash,
+        says_empty=reading.text.says_empty,
     )
 
 

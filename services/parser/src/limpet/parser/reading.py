@@ -11,12 +11,13 @@ import orjson
 from selectolax.lexbor import SelectolaxError
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
-from limpet.contracts.events.v1.parse_pb2 import Link
-from limpet.parser.document import is_html, read_document
-from limpet.parser.links import find_links
-from limpet.parser.pagefacts import page_type
+from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
+from limpet.parser.document import Document, is_html, read_document
+from limpet.parser.links import address_of, find_links
+from limpet.parser.pagefacts import LISTING_LINKS, page_type
 from limpet.parser.parsers import Item, Parser
 from limpet.parser.parsers.registry import installed
+from limpet.parser.textfacts import NO_TEXT, TextFacts, read_text
 
 # What foreign markup can make a parser raise. It costs that page only.
 TROUBLE: Final = (
@@ -43,8 +44,10 @@ class Reading:
     # Each item as JSON, ready to be stored.
     items: list[str] = field(default_factory=list)
     link_count: int = 0
-    # Only where somebody follows them.
+    # Only where somebody follows them, and so with all that costs time to find out.
     links: list[Link] = field(default_factory=list)
+    canonical_url: str = ""
+    text: TextFacts = NO_TEXT
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +77,28 @@ def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
     assert parser.extract is not None
     document = read_document(body, url=page.url, charset=page.charset)
     items = _as_json(parser.extract(document))
-    found = find_links(document.tree, page_url=page.url, head=document.head)
+    found = find_links(document.tree, page_url=page.url, head=document.head, follow=page.follow)
+    kinds = list(found.kinds()) if page.follow else found.kinds()
+    kind = page_type(kind=parser.page_type, item_count=len(items), head=document.head, kinds=kinds)
     return Reading(
         parser_version=parser.version,
-        page_type=page_type(kind=parser.page_type, item_count=len(items), head=document.head, kinds=found.kinds()),
+        page_type=kind,
         title=document.head.title,
         items=items,
         link_count=len(found),
-        links=found.messages() if page.follow else [],
+        links=found.messages(kinds) if page.follow else [],
+        canonical_url=address_of(document.head, page_url=page.url),
+        text=_text(document, parser, kinds, item_count=len(items)) if isinstance(kinds, list) else NO_TEXT,
     )
+
+
+def _text(document: Document, parser: Parser, kinds: list[LinkKind.ValueType], *, item_count: int) -> TextFacts:
+    """One product or article in full is no page of a list, unless it leads on to other pages: nobody compares its text."""
+    of_items = parser.page_type != "page"
+    if of_items and item_count == 1 and LinkKind.LINK_KIND_PAGINATION not in kinds:
+        return NO_TEXT
+    nothing = kinds.count(LinkKind.LINK_KIND_ITEM) < LISTING_LINKS and not (of_items and item_count)
+    return read_text(document.tree, lists_nothing=nothing)
 
 
 def _read_bytes(page: PageFetched, body: bytes, parser: Parser) -> Reading:
