@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,27 @@ async def test_p5_what_a_page_tells_of_itself_travels_with_it(place: Place) -> N
     assert [(link.kind, link.rel) for link in first.links] == [(LinkKind.LINK_KIND_PAGINATION, LinkRel.LINK_REL_NEXT)]
     # Where nobody follows, nobody pays for more than the address.
     assert (second.canonical_url, second.says_empty, second.fingerprint) == ("https://shop.test/list", False, b"")
+
+
+async def test_p5_p6_a_sitemap_larger_than_a_message_comes_in_parts_with_kind_and_date(place: Place) -> None:
+    entries = "".join(
+        f"<url><loc>https://shop.test/p/{n}</loc><lastmod>2026-11-18</lastmod></url>" for n in range(PART_LINKS + 5)
+    )
+    body = gzip.compress(f"<urlset>{entries}</urlset>".encode())
+    asked = await place.page(7, body, kind=OrderKind.ORDER_KIND_SITEMAP, content_type="application/gzip", follow=False)
+    index = await place.page(
+        8, b"<sitemapindex><sitemap><loc>/a.xml</loc></sitemap></sitemapindex>", content_type="text/xml"
+    )
+    broken = await place.page(9, b'<!DOCTYPE a [<!ENTITY b "c">]><urlset/>', content_type="text/xml")
+    await place.send(asked, index, broken)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    (part,) = await place.facts(LinksDiscovered, 1)
+    (failed,) = await place.facts(ParseFailed, 1)
+    assert (first.page_type, first.item_count, first.link_parts) == ("sitemap", 0, 1)
+    assert (len(first.links), len(part.links), part.task_id) == (PART_LINKS, 5, 7)
+    assert {link.lastmod_time.ToJsonString() for link in [*first.links, *part.links]} == {"2026-11-18T00:00:00Z"}
+    assert [(link.url, link.kind) for link in second.links] == [("https://shop.test/a.xml", LinkKind.LINK_KIND_SITEMAP)]
+    assert (failed.page.task_id, failed.error) == (9, "Refused: it brings its own document type")
 
 
 async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:

@@ -31,8 +31,8 @@ log = structlog.get_logger()
 
 READ_AT_ONCE: Final = 32
 YIELD_EVERY: Final = 4
-# Robots files, probes and the like are facts for others; only pages hold content.
-_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_UNSPECIFIED)
+# Robots files, probes and the like are facts for others; only pages and sitemaps hold content.
+_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_UNSPECIFIED)
 
 
 class Bodies(Protocol):
@@ -204,4 +204,5 @@ def _log(outcome: Outcome) -> None:
                 item_count=len(result.items),
                 link_count=result.link_count,
                 duration_ms=round(outcome.seconds * 1000, 3),
+                **({"note": result.note} if result.note else {}),
             )

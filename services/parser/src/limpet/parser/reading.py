@@ -10,14 +10,17 @@ from typing import Final
 import orjson
 from selectolax.lexbor import SelectolaxError
 
+from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
 from limpet.parser.document import Document, is_html, read_document
+from limpet.parser.inflate import GZIP, start_of
 from limpet.parser.links import address_of, find_links
 from limpet.parser.pagefacts import LISTING_LINKS, page_type
-from limpet.parser.parsers import Item, Parser
+from limpet.parser.parsers import Item, Parser, feed, sitemap
 from limpet.parser.parsers.registry import installed
 from limpet.parser.textfacts import NO_TEXT, TextFacts, read_text
+from limpet.parser.xmltext import root_of
 
 # What foreign markup can make a parser raise. It costs that page only.
 TROUBLE: Final = (
@@ -31,6 +34,8 @@ TROUBLE: Final = (
     TypeError,
     ValueError,
 )
+_XML: Final = (GZIP, b"<?xml", b"\xef\xbb\xbf<?xml", b"<urlset", b"<sitemapindex", b"<rss", b"<feed")
+_MAYBE_XML: Final = (GZIP, b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\r", b"\n", b" ")
 _ESCAPE: Final = r"\u0000"
 # The escape itself; a backslash before it makes it text about the escape.
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -48,6 +53,8 @@ class Reading:
     links: list[Link] = field(default_factory=list)
     canonical_url: str = ""
     text: TextFacts = NO_TEXT
+    # Why it was not read to its end; empty where it was.
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +71,12 @@ def read_page(page: PageFetched, body: bytes, *, parsers: Mapping[str, Parser] |
     if parser is None:
         return Unread(f"there is no parser named {page.parser!r}; there are {', '.join(sorted(known))}")
     try:
+        if (listing := _listing(page, body, parser)) is not None:
+            return _read_bytes(page, body, listing, named=parser)
         if parser.extract is not None and is_html(page.content_type):
             return _read_html(page, body, parser)
         if parser.reads(page.content_type):
-            return _read_bytes(page, body, parser)
+            return _read_bytes(page, body, parser, named=parser)
     except TROUBLE as error:
         return Unread(f"{type(error).__name__}: {error}"[:500])
     return Reading(parser_version=parser.version, page_type="file")
@@ -101,16 +110,33 @@ def _text(document: Document, parser: Parser, kinds: list[LinkKind.ValueType], *
     return read_text(document.tree, lists_nothing=nothing)
 
 
-def _read_bytes(page: PageFetched, body: bytes, parser: Parser) -> Reading:
+def _listing(page: PageFetched, body: bytes, named: Parser) -> Parser | None:
+    """What reads a sitemap or feed that was met where a page was meant: it has links, whoever was to read it."""
+    if named in (sitemap.PARSER, feed.PARSER):
+        return None
+    if page.kind == OrderKind.ORDER_KIND_SITEMAP:
+        return sitemap.PARSER
+    # Nearly every page is HTML and looks like it.
+    if not body.startswith(_XML if is_html(page.content_type) else _MAYBE_XML):
+        return None
+    root = root_of(start_of(body))
+    if root in sitemap.ROOTS:
+        return sitemap.PARSER
+    return feed.PARSER if root in feed.ROOTS and not named.reads(page.content_type) else None
+
+
+def _read_bytes(page: PageFetched, body: bytes, parser: Parser, *, named: Parser) -> Reading:
     assert parser.read is not None
     found = parser.read(body, page.url, page.content_type)
     return Reading(
-        parser_version=parser.version,
+        parser_version=named.version,
         page_type=found.page_type or parser.page_type,
         title=found.title,
-        items=_as_json(found.items),
+        # Nobody asked for entries of a sitemap among the products.
+        items=_as_json(found.items) if parser is named else [],
         link_count=len(found.links),
-        links=list(found.links) if page.follow else [],
+        links=list(found.links) if page.follow or page.kind == OrderKind.ORDER_KIND_SITEMAP else [],
+        note=found.note,
     )
 
 
