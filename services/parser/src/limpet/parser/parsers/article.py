@@ -16,10 +16,12 @@ _SUMMARY: Final = 5_000
 MAX_HTML: Final = 3 << 20
 _AUTHORS: Final = 20
 _TYPES: Final = frozenset(
-    """article newsarticle blogposting reportagenewsarticle analysisnewsarticle opinionnewsarticle backgroundnewsarticle
-    reviewnewsarticle advertisercontentarticle satiricalarticle scholarlyarticle techarticle socialmediaposting
-    liveblogposting report""".split()
-)
+    {
+        "advertisercontentarticle", "analysisnewsarticle", "article", "backgroundnewsarticle", "blogposting", "liveblogposting",
+        "newsarticle", "opinionnewsarticle", "report", "reportagenewsarticle", "reviewnewsarticle", "satiricalarticle",
+        "scholarlyarticle", "socialmediaposting", "techarticle",
+    }
+)  # fmt: skip
 
 
 def extract(document: Document) -> list[dict[str, Any]]:
@@ -91,7 +93,7 @@ def _from_page(item: dict[str, Any], markup: str, document: Document) -> None:
     read = trafilatura.bare_extraction(
         markup, url=document.url, include_comments=False, include_tables=False, with_metadata=False, fast=True
     )
-    if read is not None and read.text:
+    if read is not None and not isinstance(read, dict) and read.text:
         # What the page shows is whole; what it says for machines is often cut.
         found = paragraphs(read.text)
         if len(found) >= len(item["text"] or ""):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 # What a page may say, best first: of several offers the best counts.
@@ -56,7 +57,10 @@ _SAID: Final = (
             r"|non disponibile|esaurito|esgotado|uitverkocht|niet op voorraad|slut i lager|\u043d\u0435\u0442 \u0432 \u043d\u0430\u043b\u0438\u0447\u0438\u0438"
         ),
     ),
-    ("discontinued", re.compile(r"discontinued|no longer (?:available|produced|made)|nicht mehr (?:lieferbar|im sortiment)")),
+    (
+        "discontinued",
+        re.compile(r"discontinued|no longer (?:available|produced|made)|nicht mehr (?:lieferbar|im sortiment)"),
+    ),
     ("pre_order", re.compile(r"pre-?order|vorbestell|pr\u00e9commande|reserva anticipada")),
     ("back_order", re.compile(r"back-?order|nachbestell")),
     ("made_to_order", re.compile(r"made to order|auf bestellung gefertigt")),
@@ -74,9 +78,7 @@ _LONGEST: Final = 200
 
 def availability(text: str | None) -> str | None:
     """Of a value made for machines: a name of schema.org or one of the words that shops use in its place."""
-    if text is None:
-        return None
-    return _AVAILABILITY.get(_word(text))
+    return _AVAILABILITY.get(_word(text[-_LONGEST:])) if text else None
 
 
 def availability_said(text: str) -> str | None:
@@ -93,9 +95,11 @@ def best(states: list[str]) -> str | None:
 
 
 def condition(text: str | None) -> str | None:
-    return _CONDITION.get(_word(text)) if text is not None else None
+    return _CONDITION.get(_word(text[-_LONGEST:])) if text else None
 
 
+# Every page of a site says it in the same few ways.
+@lru_cache(maxsize=1_024)
 def _word(text: str) -> str:
-    word = text[-_LONGEST:].strip().rstrip("/").rpartition("/")[2].rpartition(":")[2].rpartition("#")[2]
+    word = text.strip().rstrip("/").rpartition("/")[2].rpartition(":")[2].rpartition("#")[2]
     return word.replace(" ", "").replace("_", "").replace("-", "").lower()

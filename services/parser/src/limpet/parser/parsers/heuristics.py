@@ -30,7 +30,9 @@ _BUYING: Final = re.compile(
 )
 _BUTTONS: Final = 'button,input[type="submit"],[class*="cart" i],[class*="buy" i],[class*="basket" i]'
 _CARDS: Final = frozenset({"li", "article", "a", "nav", "footer", "header", "aside"})
-_CODE: Final = re.compile(r"(?:sku|art(?:icle|ikel)?\.?[ -]?(?:no|nr)?\.?|item (?:no|number)\.?|model)[:\s#]+([\w.\-/]{2,40})", re.I)
+_CODE: Final = re.compile(
+    r"(?:sku|art(?:icle|ikel)?\.?[ -]?(?:no|nr)?\.?|item (?:no|number)\.?|model)[:\s#]+([\w.\-/]{2,40})", re.I
+)
 
 
 def product(document: Document) -> dict[str, Any] | None:

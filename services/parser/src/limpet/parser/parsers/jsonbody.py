@@ -19,7 +19,14 @@ _DEEPEST: Final = 8
 _LOOKED_AT: Final = 20_000
 _ITEM_DEPTH: Final = 60
 _TYPES: Final = frozenset(
-    {"application/json", "text/json", "application/*+json", "application/x-ndjson", "application/jsonl", "application/ndjson"}
+    {
+        "application/json",
+        "text/json",
+        "application/*+json",
+        "application/x-ndjson",
+        "application/jsonl",
+        "application/ndjson",
+    }
 )
 
 

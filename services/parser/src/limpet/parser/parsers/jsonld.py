@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
@@ -15,16 +16,19 @@ from selectolax.lexbor import LexborHTMLParser
 MAX_NODES: Final = 5_000
 MAX_BLOCKS: Final = 200
 # What is larger and broken is not worth mending.
-MAX_MENDED: Final = 2 << 20
+MAX_MENDED: Final = 512 << 10
 _MAX_VALUES: Final = 50
 # Every alternative ends at the end of the text where its own end is missing, so nothing is read twice.
 _TOKEN: Final = re.compile(
-    r'"(?:[^"\\]++|\\.)*+(?:"|\Z)'  # a string: nothing inside it is syntax
+    r'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)'  # a string: nothing inside it is syntax
     r"|(?://)?(?:<!--|-->|<!\[CDATA\[|\]\]>)|/\*(?:.*?\*/|.*\Z)|//[^\n]*",
     re.DOTALL,
 )
-_COMMA: Final = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
-_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|(.?))', re.DOTALL)
+_COMMA: Final = re.compile(r'"(?:[^"\\]++|\\(?:.|\Z))*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
+_ESCAPE: Final = re.compile(r'\\(?:(["\\/bfnrt]|u[0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.?))', re.DOTALL)
+# A quote ends its string only where JSON could go on after it.
+_QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\(?:.|\Z)|"(?!\s*+(?:[:,}\]]|\Z)))*+)(?:"|\Z)', re.DOTALL)
+_LOOSE: Final = re.compile(r'\\.|"', re.DOTALL)
 _START: Final = re.compile(r"[\s;,}\]]*+")
 
 
@@ -53,6 +57,13 @@ def _mended(text: str) -> Any:
     if "&quot;" in text and '"' not in text:
         text = html.unescape(text)
     mended = _COMMA.sub(_comma, _TOKEN.sub(_token, text))
+    values = _decoded(mended)
+    if not values and '"' in mended:
+        values = _decoded(_QUOTED.sub(_requoted, mended))
+    return values[0] if len(values) == 1 else values or None
+
+
+def _decoded(mended: str) -> list[Any]:
     values: list[Any] = []
     start = _START.match(mended).end()  # type: ignore[union-attr]
     # Some write one object after the other, or close more than they opened.
@@ -63,7 +74,7 @@ def _mended(text: str) -> Any:
             break
         values.append(value)
         start = _START.match(mended, end).end()  # type: ignore[union-attr]
-    return values[0] if len(values) == 1 else values or None
+    return values
 
 
 def _token(found: re.Match[str]) -> str:
@@ -73,13 +84,20 @@ def _token(found: re.Match[str]) -> str:
     return _ESCAPE.sub(_escape, token) if "\\" in token else token
 
 
+def _requoted(found: re.Match[str]) -> str:
+    inner = _LOOSE.sub(lambda one: '\\"' if one[0] == '"' else one[0], found[1])
+    return f'"{inner}"'
+
+
 def _comma(found: re.Match[str]) -> str:
     return "" if found[0] == "," else found[0]
 
 
 def _escape(found: re.Match[str]) -> str:
     # A backslash before anything else was never an escape.
-    return found[0] if found[1] else found[2]
+    if found[2]:
+        return f"\\u00{found[2]}"
+    return found[0] if found[1] else found[3]
 
 
 def _bounded_integer(digits: str) -> int | None:
@@ -100,7 +118,8 @@ def nodes_of_type(value: Any, *, types: frozenset[str]) -> Iterator[dict[str, An
         if isinstance(node, list):
             stack.extend(islice(reversed(node), max(0, len(node) - MAX_NODES), None))
         elif isinstance(node, dict):
-            if not types.isdisjoint(types_of(node)):
+            declared = node.get("@type")
+            if _bare(declared) in types if isinstance(declared, str) else not types.isdisjoint(types_of(node)):
                 yield node
             else:
                 stack.extend(inner for inner in reversed(node.values()) if isinstance(inner, (dict, list)))
@@ -111,7 +130,12 @@ def types_of(node: dict[str, Any]) -> Iterator[str]:
     declared = node.get("@type")
     for name in declared if isinstance(declared, list) else [declared]:
         if isinstance(name, str):
-            yield name.replace("#", "/").replace(":", "/").rpartition("/")[2].lower()
+            yield _bare(name)
+
+
+@lru_cache(maxsize=4_096)
+def _bare(name: str) -> str:
+    return name[-200:].replace("#", "/").replace(":", "/").rpartition("/")[2].lower()
 
 
 def first(value: Any) -> Any:
@@ -146,7 +170,7 @@ class Graph:
         if not isinstance(value, list):
             return [] if value is None else [value]
         found: list[Any] = []
-        stack = [value]
+        stack: list[Any] = [value]
         for _ in range(limit * 10):
             if not stack or len(found) >= limit:
                 break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final
@@ -27,7 +27,9 @@ _SAMPLE: Final = 8
 _NODES: Final = 150
 _TITLE: Final = 300
 _LISTS: Final = frozenset({"itemlist", "offercatalog", "productcollection"})
-_THINGS: Final = frozenset({"product", "productgroup", "article", "newsarticle", "blogposting", "event", "recipe", "jobposting", "book"})
+_THINGS: Final = frozenset(
+    {"product", "productgroup", "article", "newsarticle", "blogposting", "event", "recipe", "jobposting", "book"}
+)
 _MENUS: Final = frozenset({"nav", "header", "footer", "aside"})
 _HEADINGS: Final = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 
@@ -50,11 +52,11 @@ def _listed(document: Document) -> list[dict[str, Any]]:
         things = list(islice(nodes_of_type(found, types=_THINGS), MAX_ITEMS))
         entries = things if len(things) >= _LEAST else []
     country = at_home(document)
-    items = (_entry(one, graph=graph, page_url=document.url, country=country) for one in entries)
+    items = (_entry(one, graph=graph, page_url=document.url, country=lambda: country) for one in entries)
     return _numbered([item for item in items if item is not None])
 
 
-def _entry(value: Any, *, graph: Graph, page_url: str, country: str) -> dict[str, Any] | None:
+def _entry(value: Any, *, graph: Graph, page_url: str, country: Callable[[], str]) -> dict[str, Any] | None:
     if isinstance(value, str):
         value = {"url": value} if value.startswith(("http://", "https://", "/")) else {"name": value}
     if not isinstance(value, dict):
@@ -74,7 +76,9 @@ def _entry(value: Any, *, graph: Graph, page_url: str, country: str) -> dict[str
     )
 
 
-def _item(*, title: str | None, url: str | None, price: Price | None, image: str | None, source: str) -> dict[str, Any] | None:
+def _item(
+    *, title: str | None, url: str | None, price: Price | None, image: str | None, source: str
+) -> dict[str, Any] | None:
     if title is None and url is None:
         return None
     return {

@@ -26,7 +26,18 @@ _SOURCES: Final = frozenset({"audio", "embed", "iframe", "img", "source", "track
 _ADDRESSES: Final = frozenset({"a", "area", "link"})
 # Other properties of a link mean what it says, not where it leads: that is how sites use them.
 _OF_ADDRESS: Final = frozenset(
-    {"url", "image", "availability", "itemcondition", "sameas", "contenturl", "thumbnailurl", "logo", "pricetype", "item"}
+    {
+        "url",
+        "image",
+        "availability",
+        "itemcondition",
+        "sameas",
+        "contenturl",
+        "thumbnailurl",
+        "logo",
+        "pricetype",
+        "item",
+    }
 )
 _SILENT: Final = frozenset({"script", "style", "template", "noscript"})
 

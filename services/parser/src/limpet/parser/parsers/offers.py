@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -9,10 +10,11 @@ from typing import Any, Final
 from limpet.parser.parsers.availability import availability, best, condition
 from limpet.parser.parsers.currency import currency
 from limpet.parser.parsers.jsonld import Graph, first
-from limpet.parser.parsers.price import decimal_text, price_of
+from limpet.parser.parsers.price import decimal_text, plain_price, price_of
 from limpet.parser.parsers.values import text
 
 MAX_OFFERS: Final = 100
+_LONG_WAY: Final = frozenset({"lowPrice", "highPrice", "priceSpecification", "listPrice"})
 _LISTED: Final = ("listprice", "strikethroughprice", "srp", "msrp", "regularprice")
 
 
@@ -38,64 +40,74 @@ class _Offer:
     currency: str | None
 
 
-def read_offers(value: Any, *, graph: Graph, country: str) -> Offers:
+def read_offers(value: Any, *, graph: Graph, country: Callable[[], str]) -> Offers:
     """The lowest price of all, in the currency of the first that names one; the best availability."""
     whole = Offers()
-    offers = graph.all(value, limit=MAX_OFFERS)
-    if not offers:
-        return whole
     prices: list[_Offer] = []
     states: list[str] = []
-    for offer in offers:
-        if isinstance(offer, dict):
-            _read(offer, whole, prices, states, graph=graph, country=country)
-            # One level of nesting is what AggregateOffer has; deeper is not an offer any more.
-            inner = offer.get("offers")
-            if isinstance(inner, (dict, list)) and len(prices) < MAX_OFFERS:
-                outer, end = prices[-1], len(prices)
-                for one in graph.all(inner, limit=MAX_OFFERS):
-                    if isinstance(one, dict):
-                        _read(one, whole, prices, states, graph=graph, country=country)
-                if outer.low is not None:
-                    # The sum of them is said outright.
-                    del prices[end:]
+    room = MAX_OFFERS
+    for offer in graph.all(value, limit=MAX_OFFERS):
+        if not isinstance(offer, dict):
+            continue
+        outer = _read(offer, whole, states, graph=graph, country=country)
+        prices.append(outer)
+        # One level of nesting is what AggregateOffer has; deeper is not an offer any more.
+        inner = offer.get("offers")
+        if isinstance(inner, (dict, list)) and room > 0:
+            read = [
+                _read(one, whole, states, graph=graph, country=country)
+                for one in graph.all(inner, limit=room)
+                if isinstance(one, dict)
+            ]
+            room -= len(read)
+            # Where the sum of them is said outright, that is it.
+            if outer.low is None:
+                prices.extend(read)
     if prices:
         _settle(whole, prices)
-    whole.availability = best(states) if states else None
+    if states:
+        whole.availability = states[0] if len(states) == 1 else best(states)
     return whole
 
 
 def _read(
-    offer: dict[str, Any], whole: Offers, prices: list[_Offer], states: list[str], *, graph: Graph, country: str
-) -> None:
-    prices.append(_price(offer, graph=graph, country=country))
-    if said := offer.get("availability"):
-        state = availability(text(said))
-        if state is not None:
-            states.append(state)
-    if whole.condition is None and (said := offer.get("itemCondition")):
+    offer: dict[str, Any], whole: Offers, states: list[str], *, graph: Graph, country: Callable[[], str]
+) -> _Offer:
+    """What it costs; the rest is noted in the whole."""
+    get = offer.get
+    if (said := get("availability")) is not None and (state := availability(text(said))) is not None:
+        states.append(state)
+    if whole.condition is None and (said := get("itemCondition")) is not None:
         whole.condition = condition(text(said))
     if whole.sku is None:
-        whole.sku = offer.get("sku")
+        whole.sku = get("sku")
     if whole.mpn is None:
-        whole.mpn = offer.get("mpn")
-    if whole.gtin is None:
-        whole.gtin = next((offer[key] for key in GTINS if offer.get(key)), None)
+        whole.mpn = get("mpn")
     if whole.url is None:
-        whole.url = offer.get("url")
+        whole.url = get("url")
+    if whole.gtin is None and not offer.keys().isdisjoint(GTINS):
+        whole.gtin = next((offer[key] for key in GTINS if offer.get(key)), None)
+    # As nearly all are: a number and a code.
+    if (
+        _LONG_WAY.isdisjoint(offer)
+        and (low := plain_price(get("price"))) is not None
+        and (code := get("priceCurrency"))
+    ):
+        return _Offer(low, None, None, _currency(code, country=country))
+    return _price(offer, graph=graph, country=country)
 
 
 GTINS: Final = ("gtin13", "gtin", "gtin14", "gtin12", "gtin8", "ean", "upc", "isbn")
 
 
-def _price(offer: dict[str, Any], *, graph: Graph, country: str) -> _Offer:
+def _price(offer: dict[str, Any], *, graph: Graph, country: Callable[[], str]) -> _Offer:
     raw = first(offer.get("price"))
     low = decimal_text(raw)
     code = offer.get("priceCurrency")
     high = listed = None
     if low is None or (isinstance(raw, str) and not raw.isascii()) or code is None:
         # Not a bare number: a line of text, perhaps with a currency or a range in it.
-        read = price_of(raw, country=country) if isinstance(raw, str) else None
+        read = price_of(raw, country=country()) if isinstance(raw, str) else None
         if read is not None:
             low, high = (read.low, read.high) if read.high or low is None else (low, None)
             code = code or read.currency
@@ -122,12 +134,15 @@ def _price(offer: dict[str, Any], *, graph: Graph, country: str) -> _Offer:
     return _Offer(low, high, listed, _currency(code, country=country))
 
 
-def _currency(code: Any, *, country: str) -> str | None:
-    said = text(code)
+def _currency(code: Any, *, country: Callable[[], str]) -> str | None:
+    said = code if isinstance(code, str) else text(code)
     if said is None:
         return None
+    known = currency(said)
+    if known is not None and len(said) == 3:
+        return known
     # A code that nobody has heard of is still what the site says.
-    return currency(said, country=country) or (said[:3].upper() if said[:3].isalpha() and len(said) == 3 else None)
+    return currency(said, country=country()) or (said.upper() if len(said) == 3 and said.isalpha() else None)
 
 
 def _settle(whole: Offers, prices: list[_Offer]) -> None:

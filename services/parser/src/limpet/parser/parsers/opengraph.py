@@ -9,7 +9,13 @@ from limpet.parser.document import Document
 
 _METAS: Final = 500
 _VALUES: Final = 20
-_PRICES: Final = ("product:sale_price:amount", "product:price:amount", "og:price:amount", "product:price", "twitter:data1")
+_PRICES: Final = (
+    "product:sale_price:amount",
+    "product:price:amount",
+    "og:price:amount",
+    "product:price",
+    "twitter:data1",
+)
 _CURRENCIES: Final = ("product:sale_price:currency", "product:price:currency", "og:price:currency")
 _GTINS: Final = ("product:gtin", "product:ean", "product:upc", "product:isbn", "og:ean", "og:upc")
 _PREFIXES: Final = ("og:", "product:", "twitter:", "article:")

@@ -25,8 +25,6 @@ _CRUMBS: Final = 20
 _TYPES: Final = frozenset({"product", "productgroup", "individualproduct", "productmodel", "vehicle", "car", "book"})
 _TRAILS: Final = frozenset({"breadcrumblist"})
 _WANTED: Final = _TYPES | _TRAILS
-# Without these an item is worth a look at what else the page says.
-_ESSENTIAL: Final = ("price", "currency")
 _FILLED: Final = (
     "brand", "sku", "gtin", "mpn", "list_price", "availability", "condition", "images", "description", "category",
 )  # fmt: skip
@@ -35,46 +33,64 @@ _FILLED: Final = (
 def extract(document: Document) -> list[dict[str, Any]]:
     """From the first source that knows a product; what a single one lacks is filled from the next."""
     found = _from_nodes(list(blocks(document.tree)), source="json-ld", document=document)
-    if found and (len(found) > 1 or all(found[0][field] is not None for field in _ESSENTIAL)):
+    if found and (len(found) > 1 or _is_enough(found[0])):
         return found
     for source in _further(document):
-        more = source()
+        more = source(bool(found))
         if not found:
             found = more
         elif len(more) == 1:
             _fill(found[0], more[0])
-        if found and (len(found) > 1 or all(found[0][field] is not None for field in _ESSENTIAL)):
+        if found and (len(found) > 1 or _is_enough(found[0])):
             break
     return found
 
 
-def _further(document: Document) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+def _is_enough(item: dict[str, Any]) -> bool:
+    """Does it need no look at what else the page says?"""
+    return item["price"] is not None and item["currency"] is not None
+
+
+def _further(document: Document) -> Iterator[Callable[[bool], list[dict[str, Any]]]]:
     """From what is most exact to what is guessed; each is only asked when those before it did not do."""
     for syntax in (MICRODATA, RDFA):
-        yield lambda syntax=syntax: _from_nodes(  # type: ignore[misc]
+        yield lambda unnamed, syntax=syntax: _from_nodes(  # type: ignore[misc]
             items_of_type(document.tree, syntax, types=_WANTED), source=syntax.name, document=document
         )
-    yield lambda: _from_one(
-        opengraph.product(document, metas=opengraph.metas(document)), source="opengraph", document=document
+    yield lambda unnamed: _from_one(
+        opengraph.product(document, metas=opengraph.metas(document)),
+        source="opengraph",
+        document=document,
+        unnamed=unnamed,
     )
-    yield lambda: _from_one(heuristics.product(document), source="heuristic", document=document)
+    yield lambda unnamed: _from_one(
+        heuristics.product(document), source="heuristic", document=document, unnamed=unnamed
+    )
 
 
-def _from_one(node: dict[str, Any] | None, *, source: str, document: Document) -> list[dict[str, Any]]:
-    return _from_nodes([node], source=source, document=document) if node is not None else []
+def _from_one(node: dict[str, Any] | None, *, source: str, document: Document, unnamed: bool) -> list[dict[str, Any]]:
+    return _from_nodes([node], source=source, document=document, unnamed=unnamed) if node is not None else []
 
 
-def _from_nodes(found: list[Any], *, source: str, document: Document) -> list[dict[str, Any]]:
+def _from_nodes(found: list[Any], *, source: str, document: Document, unnamed: bool = False) -> list[dict[str, Any]]:
+    """`unnamed` where the items only fill what another one lacks."""
     if not found:
         return []
     graph = Graph(found)
-    nodes, trails = [], []
+    nodes: list[dict[str, Any]] = []
+    trails: list[dict[str, Any]] = []
     for node in nodes_of_type(found, types=_WANTED):
-        (trails if "breadcrumblist" in types_of(node) else nodes).append(node)
+        (trails if "itemListElement" in node else nodes).append(node)
     if not nodes:
         return []
     reader = _Reader(document, graph=graph, source=source)
-    variants = {one["@id"] for node in nodes for one in reader.variants(node) if isinstance(one.get("@id"), str)}
+    variants = {
+        one["@id"]
+        for node in nodes
+        if "hasVariant" in node
+        for one in reader.variants(node)
+        if isinstance(one.get("@id"), str)
+    }
     items: list[dict[str, Any]] = []
     seen: set[tuple[str | None, ...]] = set()
     for node in nodes:
@@ -83,7 +99,7 @@ def _from_nodes(found: list[Any], *, source: str, document: Document) -> list[di
             continue
         item = reader.item(node)
         key = (item["name"], item["sku"], item["url"])
-        if item["name"] is not None and key not in seen:
+        if (unnamed or item["name"] is not None) and key not in seen:
             seen.add(key)
             items.append(item)
             if len(items) >= MAX_ITEMS:
@@ -102,7 +118,6 @@ class _Reader:
         self.source = source
         self._country: str | None = None
 
-    @property
     def country(self) -> str:
         if self._country is None:
             self._country = at_home(self.document)
@@ -119,25 +134,25 @@ class _Reader:
         get, page_url, graph = node.get, self.document.url, self.graph
         offers = self.offers(get("offers"))
         brand = get("brand") or get("manufacturer")
-        rating, count = read_rating(graph.of(first(get("aggregateRating"))))
-        category = get("category")
+        rated, pictured, category = get("aggregateRating"), get("image"), get("category")
+        rating, count = read_rating(graph.of(first(rated))) if rated else (None, None)
         item: dict[str, Any] = {
             "name": prose(get("name"), limit=2_000),
             "brand": name(graph.of(first(brand))) if brand else None,
-            "sku": text(get("sku") or offers.sku),
+            "sku": text(said) if (said := get("sku") or offers.sku) else None,
             "gtin": self.gtin(node, offers),
-            "mpn": text(get("mpn") or offers.mpn),
+            "mpn": text(said) if (said := get("mpn") or offers.mpn) else None,
             "price": offers.price,
             "price_high": offers.price_high,
             "list_price": offers.list_price,
             "currency": offers.currency,
             "availability": offers.availability,
             "condition": (condition(text(said)) if (said := get("itemCondition")) else None) or offers.condition,
-            "images": list(images(get("image"), graph=graph, page_url=page_url)),
+            "images": list(images(pictured, graph=graph, page_url=page_url)) if pictured else [],
             "rating": rating,
             "rating_count": count,
             "description": prose(get("description"), limit=_DESCRIPTION),
-            "url": absolute(get("url") or offers.url, page_url=page_url),
+            "url": absolute(said, page_url=page_url) if (said := get("url") or offers.url) else None,
             "category": self.category(category) if category else None,
             "source": self.source,
             "filled": {},
@@ -157,12 +172,15 @@ class _Reader:
         return read_offers(value, graph=self.graph, country=self.country)
 
     def gtin(self, node: dict[str, Any], offers: Offers) -> str | None:
-        for key in GTINS:
-            if key in node and (number := gtin(text(node[key]))):
-                return number
+        if not node.keys().isdisjoint(GTINS):
+            for key in GTINS:
+                if key in node and (number := gtin(text(node[key]))):
+                    return number
         if offers.gtin and (number := gtin(text(offers.gtin))):
             return number
-        said = text(node.get("productID"))
+        if "productID" not in node:
+            return None
+        said = text(node["productID"])
         return gtin(said) if said and said[:4].lower() in ("gtin", "ean:", "upc:", "isbn") else None
 
     def category(self, value: Any) -> str | None:

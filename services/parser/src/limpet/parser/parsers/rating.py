@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,14 +11,19 @@ from limpet.parser.parsers.price import decimal_text
 
 SCALE: Final = 5
 _MOST: Final = 10**12
+# Nobody counts people in thousandths.
+_GROUPED: Final = re.compile(r"\d{1,3}(?:\.\d{3})+", re.ASCII)
 
 
 def read_rating(value: Any) -> tuple[str | None, int | None]:
     """(score, count). Without a stated best, five is the best; what lies outside the scale is no score."""
     if not isinstance(value, dict):
         return None, None
-    counted = decimal_text(first(value.get("ratingCount") or value.get("reviewCount")))
-    count = int(Decimal(counted)) if counted else None
+    counted = first(value.get("ratingCount") or value.get("reviewCount"))
+    if isinstance(counted, str) and _GROUPED.fullmatch(counted := counted[:40].strip()):
+        counted = counted.replace(".", "")
+    said = decimal_text(counted)
+    count = int(Decimal(said)) if said else None
     return _score(value), count if count is not None and count < _MOST else None
 
 

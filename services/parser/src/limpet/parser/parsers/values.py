@@ -24,6 +24,9 @@ def text(value: Any, *, limit: int = TEXT_LIMIT) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value.isascii():
+        # Nothing to clean: one space between words, no line breaks, no NUL.
+        if len(value) <= limit and "  " not in value and "&" not in value and value.isprintable():
+            return value.strip() or None
         return clean(html.unescape(value[: limit * 4]) if "&" in value else value, limit=limit) or None
     value = first(value)
     if isinstance(value, dict):
