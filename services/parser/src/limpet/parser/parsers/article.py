@@ -15,6 +15,8 @@ _SUMMARY: Final = 5_000
 # Larger pages than this are no articles; reading them so would take seconds.
 MAX_HTML: Final = 3 << 20
 _AUTHORS: Final = 20
+# A page that does not say that it is an article needs this much text to be one.
+_LEAST_TEXT: Final = 250
 _TYPES: Final = frozenset(
     {
         "advertisercontentarticle", "analysisnewsarticle", "article", "backgroundnewsarticle", "blogposting", "liveblogposting",
@@ -38,7 +40,7 @@ def extract(document: Document) -> list[dict[str, Any]]:
     markup = document.tree.html or ""
     if len(markup) <= MAX_HTML:
         _from_page(item, markup, document)
-    if item["text"] is None and node is None:
+    if node is None and len(item["text"] or "") < _LEAST_TEXT:
         return []
     item["source"] = source if node is not None else "heuristic"
     return [item]

@@ -52,7 +52,7 @@ def _value(body: bytes) -> Any:
         return orjson.loads(body.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
         trouble = str(error)
-    text = body.decode(json.detect_encoding(body), "replace").strip()
+    text = body.decode(json.detect_encoding(body), "replace").lstrip("\ufeff").strip()
     try:
         return json.loads(text, strict=False, parse_constant=lambda _: None, parse_int=_integer)
     except (ValueError, RecursionError):
