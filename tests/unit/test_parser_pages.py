@@ -330,7 +330,7 @@ def test_what_is_no_html_is_a_file_and_an_unknown_parser_is_named() -> None:
     unknown = read(b"x", parser="klingon")
     assert isinstance(unknown, Unread)
     assert "'klingon'" in unknown.error
-    assert "article, generic, json, listing, product" in unknown.error
+    assert "article, feed, generic, json, listing, product, sitemap" in unknown.error
 
 
 def test_links_are_looked_for_only_where_they_are_wanted() -> None:
