@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred, ErrorType
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
 from limpet.kit.bus import Bus
 from tests.conftest import PoolFactory
 from tests.support.fetching import BOOTS, Place, fetching_place, tell_the_time
+from tests.support.heard import listen
 from tests.support.labelled import LABELLED
 from tests.support.rough_site import reply
 
@@ -150,6 +152,24 @@ async def test_f4_in_shadow_mode_the_verdict_is_kept_and_not_acted_upon(place: P
         ("blocked", True, enforced.reason, "cloudflare", True),
     ]
     assert rows[2]["shadow"] is False
+
+
+async def test_f11_what_goes_wrong_is_told_for_people_to_look_into(place: Place) -> None:
+    answers = place.site.answers
+    answers["/broken"], answers["/no"] = reply(b"oops", "500 Oops"), reply(b"no", "403 Forbidden")
+    troubles = await listen(place.bus, errors=True)
+    fetcher = await place.make()
+    async with fetcher.taking_orders():
+        paths = ["/p", "/missing", "/broken", "/no"]
+        await place.send(*(place.order(path, task=number) for number, path in enumerate(paths, start=1)))
+        broken, refused = await troubles.one(ErrorOccurred, 3), await troubles.one(ErrorOccurred, 4)
+        await place.all_taken()
+    assert (broken.type, broken.worker_id, broken.service) == (ErrorType.ERROR_TYPE_NETWORK, "test", "fetcher")
+    assert (refused.type, refused.message) == (ErrorType.ERROR_TYPE_BLOCKED, "status 403")
+    assert refused.url == place.site.url("/no")
+    assert refused.error_time.seconds
+    # A page that is not there is an answer, and no trouble.
+    assert len(troubles.of(ErrorOccurred)) == 2
 
 
 async def test_f4_signatures_that_good_pages_of_a_domain_have_are_ignored_there(place: Place) -> None:

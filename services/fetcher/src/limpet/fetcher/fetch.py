@@ -33,6 +33,7 @@ from limpet.fetcher.patience import Patience
 from limpet.fetcher.proxies import SITE_REFUSES, NoProxy, Proxies
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.stock import Leased
+from limpet.fetcher.trouble import trouble_of
 from limpet.fetcher.unchanged import NOT_MODIFIED, Unchanged, condition
 from limpet.fetcher.validate import Failure, Overlooked, Rejection, retry_after_seconds, verdict
 from limpet.fetcher.web import Web
@@ -67,6 +68,7 @@ class Fetch:
     underway: Underway[FetchStarted]
     pulse: Pulse
     egress: Egress
+    worker_id: str
     patience: Patience = field(default_factory=Patience)
     cookies: Cookies = field(default_factory=Cookies)
 
@@ -86,6 +88,8 @@ class Fetch:
         async with self.slots.hold():
             fact = await self._settle(order)
             await self.bus.record(fact)
+            if trouble := trouble_of(order, fact, worker_id=self.worker_id):
+                await self.bus.record(trouble)
             self._count(order, fact)
             progressed(time.monotonic())
 
