@@ -20,10 +20,9 @@ from h2.exceptions import H2Error
 from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
-from limpet.fetcher.page import Page, media_type, plain
+from limpet.fetcher.page import Page, page_of, plain
 from limpet.fetcher.rate import Dripping, Rate
 from limpet.fetcher.socks import SOCKS_ERRORS, socks_failure
-from limpet.fetcher.unchanged import date_of, etag_of
 from limpet.fetcher.unpack import Unpacker
 from limpet.fetcher.validate import Failure
 from limpet.fetcher.via import SOCKS5, Via
@@ -165,19 +164,8 @@ class Http2:
             await response.aclose()
         if isinstance(body, Failure):
             return body
-        content_type, charset = media_type(response.headers.get("Content-Type", ""))
-        return Page(
-            status=response.status_code,
-            body=body,
-            content_type=content_type,
-            charset=charset,
-            location=response.headers.get("Location", ""),
-            retry_after=response.headers.get("Retry-After", ""),
-            etag=etag_of(response.headers.get("ETag", "")),
-            last_modified=date_of(response.headers.get("Last-Modified", "")),
-            cookies=tuple(response.headers.get_list("Set-Cookie")),
-            received_bytes=response.num_bytes_downloaded,
-        )
+        cookies, received = response.headers.get_list("Set-Cookie"), response.num_bytes_downloaded
+        return page_of(response.status_code, response.headers, body, cookies=cookies, received_bytes=received)
 
     async def _read(self, client: _Client, response: httpx.Response, *, cut_at: int) -> bytes | Failure:
         """The decoded body, up to the cap."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+from limpet.fetcher.unchanged import date_of, etag_of
 
 MAX_ERROR = 500
 
@@ -24,6 +27,25 @@ class Page:
     cookies: tuple[str, ...] = ()
     # Of the body as it came over the wire where the site says so, else decoded.
     received_bytes: int = field(default=0, compare=False)
+
+
+def page_of(
+    status: int, headers: Mapping[str, str], body: bytes, *, cookies: Sequence[str], received_bytes: int
+) -> Page:
+    """`headers` are found whatever the case of their names."""
+    content_type, charset = media_type(headers.get("Content-Type", ""))
+    return Page(
+        status=status,
+        body=body,
+        content_type=content_type,
+        charset=charset,
+        location=headers.get("Location", ""),
+        retry_after=headers.get("Retry-After", ""),
+        etag=etag_of(headers.get("ETag", "")),
+        last_modified=date_of(headers.get("Last-Modified", "")),
+        cookies=tuple(cookies),
+        received_bytes=received_bytes,
+    )
 
 
 # Sites say the same again and again.

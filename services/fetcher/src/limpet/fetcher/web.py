@@ -13,10 +13,9 @@ from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
 from limpet.fetcher.http2 import Http2
-from limpet.fetcher.page import Page, media_type, plain
+from limpet.fetcher.page import Page, page_of, plain
 from limpet.fetcher.rate import Dripping, Rate
 from limpet.fetcher.socks import SOCKS_ERRORS, SocksSessions, socks_failure
-from limpet.fetcher.unchanged import date_of, etag_of
 from limpet.fetcher.validate import Failure
 from limpet.fetcher.via import PROTOCOLS, SOCKS5, Via
 from limpet.kit.guard import AddressForbidden, Guard, GuardedResolver
@@ -148,19 +147,9 @@ class Web:
                 response.release()
         if isinstance(body, Failure):
             return body
-        content_type, charset = media_type(response.headers.get("Content-Type", ""))
-        return Page(
-            status=response.status,
-            body=body,
-            content_type=content_type,
-            charset=charset,
-            location=response.headers.get("Location", ""),
-            retry_after=response.headers.get("Retry-After", ""),
-            etag=etag_of(response.headers.get("ETag", "")),
-            last_modified=date_of(response.headers.get("Last-Modified", "")),
-            cookies=tuple(response.headers.getall("Set-Cookie", ())),
-            received_bytes=len(body) if cut_at else response.content_length or len(body),
-        )
+        cookies = response.headers.getall("Set-Cookie", ())
+        received = len(body) if cut_at else response.content_length or len(body)
+        return page_of(response.status, response.headers, body, cookies=cookies, received_bytes=received)
 
     async def _read(self, response: aiohttp.ClientResponse, *, cut_at: int) -> bytes | Failure:
         """The decoded body. When it is too large or too slow the connection is closed, not read to its end."""
