@@ -19,6 +19,7 @@ from limpet.fetcher.blame import outcome_of
 from limpet.fetcher.blocks import wall_in
 from limpet.fetcher.facts import OUTCOMES, Judgement, Try
 from limpet.fetcher.fetch import judge
+from limpet.fetcher.page import Page, media_type, plain
 from limpet.fetcher.redirect import Moved, domain_of, elsewhere, follow
 from limpet.fetcher.validate import (
     MAX_RETRY_AFTER,
@@ -27,7 +28,6 @@ from limpet.fetcher.validate import (
     retry_after_seconds,
     verdict,
 )
-from limpet.fetcher.web import Page, media_type, plain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 BLOCKED, GARBAGE = RejectKind.REJECT_KIND_BLOCKED, RejectKind.REJECT_KIND_GARBAGE

@@ -36,6 +36,13 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlooked:
+    """Something speaks against the page, but its domain is in shadow mode: the page is taken all the same."""
+
+    rejection: Rejection
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """A try that brought no page."""
 
@@ -55,12 +62,16 @@ def verdict(
     retry_after: int,
     min_body_bytes: int,
     is_page: bool = True,
+    ignored: frozenset[str] = frozenset(),
 ) -> Rejection | Failure | None:
-    """None means: a good page. Only pages are judged by content, never robots.txt, sitemaps and the like."""
+    """None means: a good page. Only pages are judged by content, never robots.txt, sitemaps and the like.
+
+    `ignored` names signatures that good pages of this site have.
+    """
     is_html = content_type in _HTML
     if 200 <= status < 300:
-        return _content(body, min_body_bytes=min_body_bytes) if is_page and is_html else None
-    wall = wall_in(body) if is_html and (status in REFUSALS or status in CHALLENGES) else None
+        return _content(body, min_body_bytes=min_body_bytes, ignored=ignored) if is_page and is_html else None
+    wall = wall_in(body, ignored=ignored) if is_html and (status in REFUSALS or status in CHALLENGES) else None
     if wall is not None and wall.kind != "blocked":
         wall = None
     if status in REFUSALS or wall is not None:
@@ -75,8 +86,8 @@ def verdict(
     return Failure(FailureKind.FAILURE_KIND_CLIENT_ERROR, f"status {status}")
 
 
-def _content(body: bytes, *, min_body_bytes: int) -> Rejection | None:
-    if wall := wall_in(body):
+def _content(body: bytes, *, min_body_bytes: int, ignored: frozenset[str]) -> Rejection | None:
+    if wall := wall_in(body, ignored=ignored):
         return Rejection(_KINDS[wall.kind], wall.reason, hard=wall.hard, wall=wall)
     if len(body) < min_body_bytes:
         return Rejection(
