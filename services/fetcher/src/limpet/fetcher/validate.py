@@ -89,6 +89,8 @@ def verdict(
 def _content(body: bytes, *, min_body_bytes: int, ignored: frozenset[str]) -> Rejection | None:
     if wall := wall_in(body, ignored=ignored):
         return Rejection(_KINDS[wall.kind], wall.reason, hard=wall.hard, wall=wall)
+    if not body.strip():
+        return Rejection(RejectKind.REJECT_KIND_GARBAGE, "an answer without a page in it")
     if len(body) < min_body_bytes:
         return Rejection(
             RejectKind.REJECT_KIND_GARBAGE, f"{len(body)} bytes of HTML where {min_body_bytes} are the least"
