@@ -32,7 +32,7 @@ from limpet.fetcher.validate import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 BLOCKED, GARBAGE = RejectKind.REJECT_KIND_BLOCKED, RejectKind.REJECT_KIND_GARBAGE
 SERVER, CLIENT = FailureKind.FAILURE_KIND_SERVER_ERROR, FailureKind.FAILURE_KIND_CLIENT_ERROR
-OF_KIND = {BLOCKED: Rejection, SERVER: Failure, CLIENT: Failure}
+OF_KIND = {BLOCKED: Rejection, GARBAGE: Rejection, SERVER: Failure, CLIENT: Failure}
 CHALLENGE = (
     b"<html><head><script src=/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1></script></head>"
     b"<body>Just a moment</body></html>"
@@ -69,6 +69,8 @@ def kind_of(found: Rejection | Failure | None) -> int | None:
     [
         (200, 0, TEXT, None),
         (204, 0, b"", None),
+        (200, 0, b"", GARBAGE),
+        (200, 0, b" \r\n", GARBAGE),
         (206, 0, TEXT, None),
         (200, 0, CHALLENGE, BLOCKED),
         (403, 0, TEXT, BLOCKED),

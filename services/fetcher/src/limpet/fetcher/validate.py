@@ -15,6 +15,8 @@ MAX_RETRY_AFTER = 86_400
 REFUSALS: Final = (403, 429)
 # Not a refusal by themselves, but some vendors challenge with them.
 CHALLENGES: Final = (405, 406, 418, 503, 504)
+# The site says itself that there is nothing.
+NO_CONTENT: Final = (204, 205)
 _KINDS: Final = {
     "blocked": RejectKind.REJECT_KIND_BLOCKED,
     "needs_render": RejectKind.REJECT_KIND_NEEDS_RENDER,
@@ -70,7 +72,9 @@ def verdict(
     """
     is_html = content_type in _HTML
     if 200 <= status < 300:
-        return _content(body, min_body_bytes=min_body_bytes, ignored=ignored) if is_page and is_html else None
+        if not is_page or not is_html or status in NO_CONTENT:
+            return None
+        return _content(body, min_body_bytes=min_body_bytes, ignored=ignored)
     wall = wall_in(body, ignored=ignored) if is_html and (status in REFUSALS or status in CHALLENGES) else None
     if wall is not None and wall.kind != "blocked":
         wall = None
