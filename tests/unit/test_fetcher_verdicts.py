@@ -107,7 +107,7 @@ def test_too_little_html_is_garbage_and_the_reason_gives_both_numbers() -> None:
     assert found == Rejection(GARBAGE, "9 bytes of HTML where 500 are the least")
     assert judged(body=b"x" * 500, least=500) is None
     assert judged(body=b"", least=1) is not None
-    assert judged(body=b"", least=0) is None
+    assert judged(body=b"x", least=0) is None
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/xml", "image/png", "text/xml"])
