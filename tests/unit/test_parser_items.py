@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
-from limpet.parser import reading
 from limpet.parser.parsers import Parser
 from limpet.parser.parsers.jsonld import first, loads, nodes_of_type, types_of
 from limpet.parser.parsers.price import decimal_text
@@ -279,11 +278,11 @@ def test_text_about_the_nul_escape_is_text() -> None:
         ("u0000", True),
     ],
 )
-def test_an_item_with_a_nul_costs_its_page(monkeypatch: pytest.MonkeyPatch, text: str, kept: bool) -> None:
+def test_an_item_with_a_nul_costs_its_page(text: str, kept: bool) -> None:
     found = [{"name": "plain"}, {"name": text}]
     careless = Parser(name="careless", version="1", page_type="page", extract=lambda document: found)
-    monkeypatch.setattr(reading, "PARSERS", {"careless": careless})
-    result = read_page(PageFetched(url=URL, parser="careless", content_type="text/html"), b"<p>x</p>")
+    page = PageFetched(url=URL, parser="careless", content_type="text/html")
+    result = read_page(page, b"<p>x</p>", parsers={"careless": careless})
     if kept:
         assert isinstance(result, Reading)
         assert [orjson.loads(item) for item in result.items] == found

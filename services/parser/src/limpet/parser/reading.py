@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +15,8 @@ from limpet.contracts.events.v1.parse_pb2 import Link
 from limpet.parser.document import is_html, read_document
 from limpet.parser.links import find_links
 from limpet.parser.pagefacts import page_type
-from limpet.parser.parsers import PARSERS, Parser
+from limpet.parser.parsers import Item, Parser
+from limpet.parser.parsers.registry import installed
 
 # What foreign markup can make a parser raise. It costs that page only.
 TROUBLE: Final = (
@@ -52,26 +54,26 @@ class Unread:
     error: str
 
 
-def read_page(page: PageFetched, body: bytes) -> Reading | Unread:
-    """Never raises, whatever the body holds."""
-    parser = PARSERS.get(page.parser)
+def read_page(page: PageFetched, body: bytes, *, parsers: Mapping[str, Parser] | None = None) -> Reading | Unread:
+    """Never raises, whatever the body holds. `parsers` are the installed ones where nobody says otherwise."""
+    known = installed() if parsers is None else parsers
+    parser = known.get(page.parser)
     if parser is None:
-        return Unread(f"there is no parser named {page.parser!r}; there are {', '.join(sorted(PARSERS))}")
-    if not is_html(page.content_type):
-        return Reading(parser_version=parser.version, page_type="file")
+        return Unread(f"there is no parser named {page.parser!r}; there are {', '.join(sorted(known))}")
     try:
-        return _read_html(page, body, parser)
+        if parser.extract is not None and is_html(page.content_type):
+            return _read_html(page, body, parser)
+        if parser.reads(page.content_type):
+            return _read_bytes(page, body, parser)
     except TROUBLE as error:
         return Unread(f"{type(error).__name__}: {error}"[:500])
+    return Reading(parser_version=parser.version, page_type="file")
 
 
 def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
+    assert parser.extract is not None
     document = read_document(body, url=page.url, charset=page.charset)
-    items = [orjson.dumps(item).decode() for item in parser.extract(document)]
-    # Hardly any item has the escape, and looking for a plain string is far cheaper.
-    if any(_ESCAPE in item and _NUL.search(item) for item in items):
-        # PostgreSQL would refuse it, and every other page of the batch with it.
-        raise ValueError("an item holds a NUL character")
+    items = _as_json(parser.extract(document))
     found = find_links(document.tree, page_url=page.url, head=document.head)
     return Reading(
         parser_version=parser.version,
@@ -81,3 +83,25 @@ def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:
         link_count=len(found),
         links=found.messages() if page.follow else [],
     )
+
+
+def _read_bytes(page: PageFetched, body: bytes, parser: Parser) -> Reading:
+    assert parser.read is not None
+    found = parser.read(body, page.url, page.content_type)
+    return Reading(
+        parser_version=parser.version,
+        page_type=found.page_type or parser.page_type,
+        title=found.title,
+        items=_as_json(found.items),
+        link_count=len(found.links),
+        links=list(found.links) if page.follow else [],
+    )
+
+
+def _as_json(found: Sequence[Item]) -> list[str]:
+    items = [orjson.dumps(item).decode() for item in found]
+    # Hardly any item has the escape, and looking for a plain string is far cheaper.
+    if any(_ESCAPE in item and _NUL.search(item) for item in items):
+        # PostgreSQL would refuse it, and every other page of the batch with it.
+        raise ValueError("an item holds a NUL character")
+    return items

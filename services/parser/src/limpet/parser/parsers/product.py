@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 from limpet.parser.document import Document
 from limpet.parser.pagefacts import clean
+from limpet.parser.parsers import Parser
 from limpet.parser.parsers.jsonld import blocks, first, nodes_of_type
 from limpet.parser.parsers.price import decimal_text
 
@@ -148,3 +149,6 @@ def _text(value: Any) -> str | None:
         return None
     # A lone surrogate (possible in broken JSON) cannot be stored.
     return clean(str(value).encode("utf-8", "replace").decode("utf-8")) or None
+
+
+PARSER: Final = Parser(name="product", version="2", page_type="product", extract=extract)
