@@ -24,6 +24,8 @@ from limpet.parser.intake import Intake
 from limpet.parser.links import PART_LINKS
 from limpet.parser.parse import Parse
 from limpet.parser.store.items import ItemFilter, list_items
+from limpet.parser.workers.limits import Limits
+from limpet.parser.workers.readers import open_readers
 from tests.conftest import PoolFactory
 from tests.support.heard import Heard, listen
 from tests.support.waiting import until
@@ -78,9 +80,12 @@ async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -
     pool = await pool_of("limpet.parser")
     blobs = Blobs.open(tmp_path.as_uri())
     heard = await listen(bus)
-    async with open_bus(nats_url, name="parser") as own:
+    async with (
+        open_bus(nats_url, name="parser") as own,
+        open_readers(blobs, processes=2, spares=2, limits=Limits()) as readers,
+    ):
         pulse = Pulse(own, service="parser", worker_id="test")
-        parse = Parse(pool=pool, bus=own, bodies=blobs, pulse=pulse, underway=Underway(own, ParseStarted))
+        parse = Parse(pool=pool, bus=own, readers=readers, pulse=pulse, underway=Underway(own, ParseStarted))
         intake = Intake(parse.on_delivery, slots=4)
         part = asyncio.create_task(own.consume(PARSER, intake.take, slots=4, free=intake.free))
         yield Place(bus, blobs, pool, heard)

@@ -20,6 +20,7 @@ from limpet.parser.api import items_router
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
 from limpet.parser.settings import Settings
+from limpet.parser.workers.readers import open_readers
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
@@ -27,13 +28,20 @@ async def main(settings: Settings, readiness: Readiness) -> None:
     async with (
         open_pool(dsn, readiness=readiness) as pool,
         open_bus(settings.nats_url, name="parser", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_readers(
+            Blobs.open(settings.page_store),
+            processes=settings.processes,
+            spares=settings.parse_spare_processes,
+            limits=settings.limits,
+        ) as readers,
     ):
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
         underway = Underway(bus, ParseStarted)
-        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse, underway=underway)
-        intake = Intake(parse.on_delivery, slots=settings.parse_slots)
+        parse = Parse(pool=pool, bus=bus, readers=readers, pulse=pulse, underway=underway, worker_id=settings.worker_id)
+        intake = Intake(parse.on_delivery, slots=settings.parse_slots, late=lambda: readers.waiting_for_late)
         pulse.in_hand = lambda: intake.in_hand
+        readers.on_late = bus.look_again
         app = make_app("Limpet parser", settings.keys)
         app.include_router(items_router(pool))
         await serve(
@@ -43,6 +51,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
+            readers=readers.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )
