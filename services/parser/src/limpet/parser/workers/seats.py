@@ -1,6 +1,6 @@
 """Where workers sit: each seat hands its worker one chunk after the other, watches it, and replaces it when it dies.
 
-A seat whose worker is slow with a page keeps that page only; the rest of its chunk goes to others, and a spare seat takes
+A seat whose worker is slow with a page keeps that page only; the others of its chunk go elsewhere, and a spare seat takes
 its place meanwhile. Pages of a domain that has just cost a worker wait in a lane of their own, which only spare seats serve.
 """
 
@@ -142,11 +142,11 @@ class Seats:
         self._serial += 1
         return self._serial
 
-    def has_slow(self, lane: Lane, chunk: Chunk, index: int, rest: Sequence[int]) -> None:
+    def has_slow(self, lane: Lane, chunk: Chunk, at: int) -> None:
         lane.slow += 1
-        chunk.job.late([index])
-        if rest:
-            lane.queue.put_nowait(Chunk(chunk.job, rest))
+        chunk.job.late([chunk.indices[at]])
+        if others := [*chunk.indices[:at], *chunk.indices[at + 1 :]]:
+            lane.queue.put_nowait(Chunk(chunk.job, others))
         self._seat_more()
 
     def cost_a_worker(self, domain: str) -> None:
@@ -209,9 +209,8 @@ class _Sitting:
         if wall > SLOW_SECONDS and place is not None and not self._slow:
             self._slow = True
             self._worker.slate.cut(self._serial)
-            self._seats.has_slow(
-                self._lane, self._chunk, self._chunk.indices[place.index], self._chunk.indices[place.index + 1 :]
-            )
+            # Those before it too: their outcomes are with a worker that may never answer, and reading them again is quick.
+            self._seats.has_slow(self._lane, self._chunk, place.index)
         return excess(Cost(wall, cpu, grown), self._seats.limits)
 
     def _place(self) -> Place | None:
@@ -254,8 +253,8 @@ class _Sitting:
             self._again([index], why=_end(code), code=code)
         else:
             self._pays(index, over, code, began=place.began if place is not None else self._given)
-        others = chunk.indices[:at] if self._slow else [*chunk.indices[:at], *chunk.indices[at + 1 :]]
-        if others := [other for other in others if chunk.job.is_open(other)]:
+        others = [other for other in chunk.indices if other != index and chunk.job.is_open(other)]
+        if others and not self._slow:
             self._seats.put(Chunk(chunk.job, others))
 
     def _again(self, indices: Sequence[int], *, why: str, code: int | None) -> None:
