@@ -22,6 +22,7 @@ from limpet.contracts.events.v1.parse_pb2 import PageParsed
 from limpet.kit.blobs import Blobs
 from limpet.parser.parsers.registry import installed
 from limpet.parser.reading import Reading, Unread
+from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.workers import seats as seating
 from limpet.parser.workers.jobs import Outcome
 from limpet.parser.workers.limits import Cost, Limits, excess
@@ -232,6 +233,29 @@ async def test_p7_a_domain_whose_pages_cost_workers_waits_in_a_lane_of_its_own(b
         assert all(result.retryable and "trap.test" in result.error for result in given_back)
         good = [await place.page("generic") for _ in range(30)]
         assert unread(await place.read(*good)) == []
+
+
+async def test_p1_workers_that_run_read_by_a_recipe_as_it_is_now(blobs: Blobs, tmp_path: Path) -> None:
+    file = tmp_path / "recipes" / "site.yaml"
+    file.parent.mkdir()
+    file.write_text("name: site\nfields: {found: {css: h1}}")
+    recipes = RecipeFolder(file.parent)
+    async with open_readers(blobs, processes=1, spares=1, limits=LIMITS, recipes=recipes) as readers:
+        place = Place(blobs, readers)
+        page = await place.page("site", b"<h1>one</h1><h2>two</h2>")
+        (before,) = await place.read(page)
+        file.write_text("name: site\nfields: {found: {css: 'h2'}}")
+        recipes.look()
+        (after,) = await place.read(page)
+        assert (item(before)["found"], item(after)["found"]) == ("one", "two")
+        assert isinstance(before.result, Reading)
+        # By the version before, as a comparison of two versions asks for it.
+        (again,) = await readers.read_many([page], parser=f"site@{before.result.parser_version}")
+        assert (item(again)["found"], again.page.parser) == ("one", f"site@{before.result.parser_version}")
+        file.unlink()
+        recipes.look()
+        (gone,) = unread(await place.read(page))
+        assert "there is no parser named 'site'" in gone.error
 
 
 async def test_p7_what_a_parser_starts_ends_with_it(place: Place) -> None:

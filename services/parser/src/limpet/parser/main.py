@@ -19,11 +19,14 @@ from limpet.kit.underway import Underway
 from limpet.parser.api import items_router
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
+from limpet.parser.parsers_api import parsers_router
+from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.settings import Settings
 from limpet.parser.workers.readers import open_readers
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
+    recipes = RecipeFolder(settings.recipes_dir)
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, readiness=readiness) as pool,
@@ -33,6 +36,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             processes=settings.processes,
             spares=settings.parse_spare_processes,
             limits=settings.limits,
+            recipes=recipes,
         ) as readers,
     ):
         await migrate(dsn, "limpet.parser")
@@ -44,6 +48,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         readers.on_late = bus.look_again
         app = make_app("Limpet parser", settings.keys)
         app.include_router(items_router(pool))
+        app.include_router(parsers_router(recipes))
         await serve(
             readiness=readiness,
             drain=lambda: intake.drain(settings.drain_seconds),
@@ -52,6 +57,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             pulse=pulse.run(),
             underway=underway.run(),
             readers=readers.run(),
+            recipes=recipes.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )

@@ -14,3 +14,4 @@ PARSE_SECONDS = Histogram(
 )
 WORKERS = Gauge("limpet_parser_workers", "Processes that read pages now.")
 WORKER_ENDS = Counter("limpet_parser_worker_ends_total", "Processes that were replaced, by why.", ["reason"])
+RECIPES = Gauge("limpet_parser_recipes", "Recipe files, by whether their newest version is in use.", ["state"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from pydantic import Field
 
@@ -17,6 +18,9 @@ class Settings(RestCommon):
         description="Where page bodies are kept: file:///folder, s3://bucket/prefix, gs:// or az://."
     )
     parse_slots: int = Field(default=4, ge=1, le=64, description="Messages (of up to 100 pages) in hand at once.")
+    recipes_dir: Path | None = Field(
+        default=None, description="Folder of recipes (*.yaml): sites' own parsers, loaded again when they change."
+    )
     parse_processes: int = Field(
         default=0, ge=0, le=256, description="Processes that read pages. 0: one for each CPU that this process may use."
     )

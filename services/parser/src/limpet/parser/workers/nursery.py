@@ -36,6 +36,8 @@ class Worker:
     # Its exit code; negative is the signal that ended it.
     ended: asyncio.Future[int] = field(repr=False)
     used: bool = False
+    # The recipes that it has, by identity.
+    recipes: object = None
 
     def kill(self, number: signal.Signals) -> None:
         if not self.ended.done():

@@ -12,10 +12,11 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.kit.errors import Permanent
 from limpet.kit.stall import progressed
 from limpet.parser.reading import Unread, unread
+from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.workers.jobs import Chunk, Job, Outcome
 from limpet.parser.workers.limits import Limits
 from limpet.parser.workers.nursery import open_nursery
-from limpet.parser.workers.seats import Seats
+from limpet.parser.workers.seats import Recipes, Seats
 from limpet.parser.workers.wire import Read
 
 CHUNK: Final = 25
@@ -87,9 +88,11 @@ class Readers:
 
 
 @asynccontextmanager
-async def open_readers(bodies: Bodies, *, processes: int, spares: int, limits: Limits) -> AsyncIterator[Readers]:
+async def open_readers(
+    bodies: Bodies, *, processes: int, spares: int, limits: Limits, recipes: Recipes | None = None
+) -> AsyncIterator[Readers]:
     async with open_nursery(memory_mb=limits.memory_mb) as nursery:
-        seats = Seats(nursery, processes=processes, spares=spares, limits=limits)
+        seats = Seats(nursery, processes=processes, spares=spares, limits=limits, recipes=recipes or RecipeFolder(None))
         try:
             yield Readers(bodies, seats)
         finally:

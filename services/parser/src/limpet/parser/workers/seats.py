@@ -11,12 +11,13 @@ import signal
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from limpet.parser import metrics
 from limpet.parser.reading import Unread
+from limpet.parser.recipes.folder import Source
 from limpet.parser.workers.jobs import Chunk
 from limpet.parser.workers.limits import Cost, Excess, Limits, excess
 from limpet.parser.workers.nursery import NoWorkers, Nursery, Worker, cpu_of, memory_of
@@ -33,6 +34,11 @@ SUSPECTS: Final = 10_000
 # More than so many pages of suspects are given back to be asked for later.
 WARD_PAGES: Final = 100
 DYING_SECONDS: Final = 1.0
+
+
+class Recipes(Protocol):
+    @property
+    def sources(self) -> Sequence[Source]: ...
 
 
 class Lane:
@@ -55,8 +61,9 @@ class Lane:
 
 
 class Seats:
-    def __init__(self, nursery: Nursery, *, processes: int, spares: int, limits: Limits) -> None:
+    def __init__(self, nursery: Nursery, *, processes: int, spares: int, limits: Limits, recipes: Recipes) -> None:
         self._nursery = nursery
+        self.recipes = recipes
         self.limits = limits
         self._main = Lane(seats=processes, most=processes + spares)
         self._ward = Lane(seats=0, most=spares)
@@ -196,7 +203,11 @@ class _Sitting:
 
     async def _exchange(self) -> tuple[list[Read], bool]:
         job, sock = self._chunk.job, self._worker.sock
-        frame = pages_frame(self._serial, [(job.pages[index], job.frames[index]) for index in self._chunk.indices])
+        recipes = self._seats.recipes.sources
+        new = recipes if self._worker.recipes is not recipes and (recipes or self._worker.recipes) else None
+        self._worker.recipes = recipes
+        pages = [(job.pages[index], job.frames[index]) for index in self._chunk.indices]
+        frame = pages_frame(self._serial, pages, recipes=new)
         await asyncio.get_running_loop().sock_sendall(sock, frame)
         return reads_of(await receive_soon(sock))
 

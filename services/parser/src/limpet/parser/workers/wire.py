@@ -17,6 +17,7 @@ import orjson
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.parser.announcement import Announcement
 from limpet.parser.reading import Reading, Unread
+from limpet.parser.recipes.folder import Source
 
 _LENGTHS: Final = Struct("<QQ")
 LARGEST: Final = 1 << 30
@@ -51,11 +52,15 @@ def encoded(head: Any, parts: Sequence[bytes | memoryview] = ()) -> bytes:
     return b"".join((_LENGTHS.pack(len(start), sum(map(len, parts))), start, *parts))
 
 
-def pages_frame(chunk: int, pages: Sequence[tuple[PageFetched, bytes]]) -> bytes:
+def pages_frame(
+    chunk: int, pages: Sequence[tuple[PageFetched, bytes]], *, recipes: Sequence[Source] | None = None
+) -> bytes:
+    """Recipes go along only where they are new to the worker."""
     parts: list[bytes] = []
     for page, body in pages:
         parts += (page.SerializeToString(), body)
-    return encoded({"chunk": chunk, "lengths": [len(part) for part in parts]}, parts)
+    head = {"chunk": chunk, "lengths": [len(part) for part in parts], "recipes": recipes}
+    return encoded(head, parts)
 
 
 def reads_frame(reads: Sequence[Read], *, spent: bool) -> bytes:

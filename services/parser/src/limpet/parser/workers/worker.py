@@ -20,6 +20,7 @@ from limpet.parser.announcement import announcement
 from limpet.parser.parsers import Parser
 from limpet.parser.parsers.registry import installed
 from limpet.parser.reading import Unread, read_page, unread
+from limpet.parser.recipes.folder import Source, compiled
 from limpet.parser.workers.slate import Place, Slate
 from limpet.parser.workers.wire import Frame, Read, cut, reads_frame, receive
 
@@ -63,6 +64,8 @@ class _Worker:
         self._peak_at_first = _peak()
 
     def answer(self, frame: Frame) -> bytes:
+        if (recipes := frame.head["recipes"]) is not None:
+            self._parsers = {**installed(), **compiled([Source(**recipe) for recipe in recipes])}
         chunk, parts = frame.head["chunk"], cut(frame.tail, frame.head["lengths"])
         reads: list[Read] = []
         for index in range(0, len(parts), 2):
