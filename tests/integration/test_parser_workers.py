@@ -20,10 +20,10 @@ import pytest
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.contracts.events.v1.parse_pb2 import PageParsed
 from limpet.kit.blobs import Blobs
+from limpet.parser import metrics
 from limpet.parser.parsers.registry import installed
 from limpet.parser.reading import Reading, Unread
 from limpet.parser.recipes.folder import RecipeFolder
-from limpet.parser.workers import seats as seating
 from limpet.parser.workers.jobs import Outcome
 from limpet.parser.workers.limits import Cost, Limits, excess
 from limpet.parser.workers.nursery import NoWorkers, open_nursery
@@ -204,10 +204,10 @@ async def test_p7_pages_beside_one_that_hangs_are_given_before_it_ends(place: Pl
 
 
 async def test_p7_a_killer_page_is_tried_twice_at_most(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    first = seating.metrics.WORKER_ENDS.labels("crash")._value.get()
+    first = metrics.WORKER_ENDS.labels("crash")._value.get()
     (result,) = unread(await place.read(await place.page("segfaults")))
     assert "SIGSEGV" in result.error
-    assert seating.metrics.WORKER_ENDS.labels("crash")._value.get() - first == 2
+    assert metrics.WORKER_ENDS.labels("crash")._value.get() - first == 2
 
 
 async def test_p7_a_worker_that_is_killed_from_outside_costs_no_page(place: Place) -> None:
@@ -226,9 +226,8 @@ async def test_p7_a_domain_whose_pages_cost_workers_waits_in_a_lane_of_its_own(b
     async with opened(blobs, processes=1, spares=1, limits=limits) as place:
         await place.read(await place.page("sleeps", domain="trap.test"))
         traps = [await place.page("sleeps", domain="trap.test") for _ in range(110)]
-        trapped = asyncio.create_task(anext(aiter(place.readers.read(traps))))
         # What does not fit into the lane is given back at once, to be asked for later.
-        given_back = unread(await trapped)
+        given_back = unread(await anext(place.readers.read(traps)))
         assert len(given_back) == 10
         assert all(result.retryable and "trap.test" in result.error for result in given_back)
         good = [await place.page("generic") for _ in range(30)]

@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from nats.aio.msg import Msg
 
 from limpet.contracts.events.v1.batch_pb2 import Batch
+from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed
@@ -18,7 +19,16 @@ from tests.support.waiting import until
 M = TypeVar("M", bound=Message)
 KINDS: dict[str, type[Message]] = {
     subject_of(kind): kind
-    for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed, LinksDiscovered)
+    for kind in (
+        PageFetched,
+        PageRejected,
+        FetchFailed,
+        FetchReturned,
+        PageParsed,
+        ParseFailed,
+        LinksDiscovered,
+        ErrorOccurred,
+    )
 }
 
 
