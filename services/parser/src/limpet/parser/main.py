@@ -6,6 +6,7 @@ from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
+from limpet.kit.errors import CannotRecover
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -13,12 +14,13 @@ from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
 from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
-from limpet.kit.settings import load
+from limpet.kit.settings import EXIT_BAD_CONFIGURATION, load
 from limpet.kit.streams import PARSER
 from limpet.kit.underway import Underway
 from limpet.parser.api import items_router
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
+from limpet.parser.parsers.registry import BadParser
 from limpet.parser.parsers_api import parsers_router
 from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.settings import Settings
@@ -26,7 +28,10 @@ from limpet.parser.workers.readers import open_readers
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
-    recipes = RecipeFolder(settings.recipes_dir)
+    try:
+        recipes = RecipeFolder(settings.recipes_dir)
+    except BadParser as error:
+        raise CannotRecover(str(error), EXIT_BAD_CONFIGURATION) from error
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, readiness=readiness) as pool,
