@@ -39,7 +39,8 @@ class Settings(RestCommon):
 
     @property
     def processes(self) -> int:
-        return self.parse_processes or len(os.sched_getaffinity(0))
+        mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.parse_processes or mine
 
     @property
     def limits(self) -> Limits:

@@ -33,6 +33,7 @@ def excess(cost: Cost, limits: Limits) -> Excess | None:
         return Excess("cpu", f"reading it took more than {limits.cpu_seconds:g} s of CPU time")
     if cost.wall_seconds > limits.wall_seconds:
         return Excess("wall", f"reading it took more than {limits.wall_seconds:g} s")
-    if cost.memory_bytes > limits.memory_mb << 20:
+    # The kernel refuses memory at the limit, and the worker says where; this is for what it cannot refuse.
+    if cost.memory_bytes * 4 > (limits.memory_mb << 20) * 5:
         return Excess("memory", f"reading it took more than {limits.memory_mb} MB of memory")
     return None

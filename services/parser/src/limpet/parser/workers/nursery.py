@@ -64,6 +64,8 @@ class Nursery:
     def __init__(self, control: socket.socket) -> None:
         self._control = control
         self._serial = 0
+        # One at a time: each request and its two descriptors arrive by themselves.
+        self._asking = asyncio.Lock()
         self._starting: dict[int, asyncio.Future[int]] = {}
         self._ended: dict[int, asyncio.Future[int]] = {}
         self.gone = False
@@ -78,8 +80,8 @@ class Nursery:
         started = self._starting[serial] = loop.create_future()
         ended = self._ended[serial] = loop.create_future()
         try:
-            socket.send_fds(self._control, [str(serial).encode()], [theirs.fileno(), slate.fd])
-            async with asyncio.timeout(START_SECONDS):
+            async with self._asking, asyncio.timeout(START_SECONDS):
+                socket.send_fds(self._control, [str(serial).encode()], [theirs.fileno(), slate.fd])
                 pid = await started
         except (OSError, TimeoutError) as error:
             ours.close()
@@ -93,15 +95,20 @@ class Nursery:
     async def listen(self) -> None:
         """Until the zygote is gone."""
         loop = asyncio.get_running_loop()
-        while message := await loop.sock_recv(self._control, MESSAGE):
-            facts = orjson.loads(message)
-            if "ready" in facts:
-                self.ready.set_result(None)
-            elif "pid" in facts:
-                if not (started := self._starting[facts["serial"]]).done():
-                    started.set_result(facts["pid"])
-            elif not (ended := self._ended.pop(facts["serial"])).done():
-                ended.set_result(facts["status"])
+        rest = b""
+        while said := await loop.sock_recv(self._control, MESSAGE):
+            *lines, rest = (rest + said).split(b"\n")
+            for line in lines:
+                self._hear(orjson.loads(line))
+
+    def _hear(self, facts: dict[str, int]) -> None:
+        if "ready" in facts:
+            self.ready.set_result(None)
+        elif "pid" in facts:
+            if (started := self._starting.get(facts["serial"])) is not None and not started.done():
+                started.set_result(facts["pid"])
+        elif (ended := self._ended.pop(facts["serial"], None)) is not None and not ended.done():
+            ended.set_result(facts["status"])
 
     def lost(self) -> None:
         """Whatever was asked of it has no answer any more; its workers died with it."""
@@ -118,7 +125,7 @@ class Nursery:
 
 @asynccontextmanager
 async def open_nursery(*, memory_mb: int) -> AsyncIterator[Nursery]:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours, theirs = socket.socketpair()
     ours.setblocking(False)
     with ours:
         with theirs:

@@ -93,9 +93,12 @@ class _Worker:
         except (Exception, SystemExit) as error:
             # Whatever foreign code raises; this process is where it runs, so that it costs one page.
             result = unread(error)
-        if isinstance(result, Unread) and result.error.startswith("MemoryError"):
+        if isinstance(result, Unread) and (result.error.startswith("MemoryError") or self._is_spent()):
+            # A library says so in words of its own, or in none.
             gc.collect()
-            result = Unread(f"reading it took more than {self._memory_mb} MB of memory", trace=result.trace)
+            result = Unread(
+                f"reading it took more than {self._memory_mb} MB of memory: {result.error}", trace=result.trace
+            )
         return Read(result, told, started_at, time.perf_counter() - began)
 
     def _is_spent(self) -> bool:

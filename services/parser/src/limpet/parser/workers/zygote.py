@@ -79,7 +79,7 @@ class Zygote:
 
     def _say(self, **facts: Any) -> None:
         try:
-            self._control.send(orjson.dumps(facts))
+            self._control.sendall(orjson.dumps(facts, option=orjson.OPT_APPEND_NEWLINE))
         except OSError:
             os._exit(0)
 
