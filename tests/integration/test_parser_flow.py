@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,14 @@ import pytest
 from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred, ErrorType
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
-from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.contracts.events.v1.parse_pb2 import (
+    LinkKind,
+    LinkRel,
+    LinksDiscovered,
+    PageParsed,
+    ParseFailed,
+    ParseStarted,
+)
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus
@@ -122,6 +130,39 @@ async def test_a_fetched_page_becomes_items_and_a_fact(place: Place) -> None:
     kept = await place.pool.fetchrow("SELECT * FROM pages")
     assert kept is not None
     assert (kept["task_id"], kept["title"], kept["body_key"], kept["item_count"]) == (7, "Shop", page.body_key, 2)
+
+
+async def test_p5_what_a_page_tells_of_itself_travels_with_it(place: Place) -> None:
+    html = b"<head><link rel=canonical href=/list></head><p>No results found.</p><a href=/list?page=3>next</a>"
+    follow, alone = await place.page(7, html), await place.page(8, html, follow=False)
+    await place.send(follow, alone)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    assert (first.canonical_url, first.says_empty, len(first.fingerprint)) == ("https://shop.test/list", True, 8)
+    assert first.simhash
+    assert [(link.kind, link.rel) for link in first.links] == [(LinkKind.LINK_KIND_PAGINATION, LinkRel.LINK_REL_NEXT)]
+    # Where nobody follows, nobody pays for more than the address.
+    assert (second.canonical_url, second.says_empty, second.fingerprint) == ("https://shop.test/list", False, b"")
+
+
+async def test_p5_p6_a_sitemap_larger_than_a_message_comes_in_parts_with_kind_and_date(place: Place) -> None:
+    entries = "".join(
+        f"<url><loc>https://shop.test/p/{n}</loc><lastmod>2026-11-18</lastmod></url>" for n in range(PART_LINKS + 5)
+    )
+    body = gzip.compress(f"<urlset>{entries}</urlset>".encode())
+    asked = await place.page(7, body, kind=OrderKind.ORDER_KIND_SITEMAP, content_type="application/gzip", follow=False)
+    index = await place.page(
+        8, b"<sitemapindex><sitemap><loc>/a.xml</loc></sitemap></sitemapindex>", content_type="text/xml"
+    )
+    broken = await place.page(9, b'<!DOCTYPE a [<!ENTITY b "c">]><urlset/>', content_type="text/xml")
+    await place.send(asked, index, broken)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    (part,) = await place.facts(LinksDiscovered, 1)
+    (failed,) = await place.facts(ParseFailed, 1)
+    assert (first.page_type, first.item_count, first.link_parts) == ("sitemap", 0, 1)
+    assert (len(first.links), len(part.links), part.task_id) == (PART_LINKS, 5, 7)
+    assert {link.lastmod_time.ToJsonString() for link in [*first.links, *part.links]} == {"2026-11-18T00:00:00Z"}
+    assert [(link.url, link.kind) for link in second.links] == [("https://shop.test/a.xml", LinkKind.LINK_KIND_SITEMAP)]
+    assert (failed.page.task_id, failed.error) == (9, "Refused: it brings its own document type")
 
 
 async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:

@@ -30,6 +30,10 @@ def announcement(page: PageFetched, reading: Reading, *, started_at: float, seco
         started_time=seconds_to_stamp(started_at),
         duration_ms=int(seconds * 1000),
         parser_version=reading.parser_version,
+        canonical_url=reading.canonical_url,
+        fingerprint=reading.text.fingerprint,
+        simhash=reading.text.simhash,
+        says_empty=reading.text.says_empty,
     )
     parts = [_part(page, number, links).SerializeToString() for number, links in enumerate(rest, start=1)]
     return Announcement(parsed.SerializeToString(), parts)

@@ -27,8 +27,8 @@ from limpet.parser.workers.jobs import Outcome
 
 log = structlog.get_logger()
 
-# Robots files, probes and the like are facts for others; only pages hold content.
-_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_UNSPECIFIED)
+# Robots files, probes and the like are facts for others; only pages and sitemaps hold content.
+_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_UNSPECIFIED)
 # Of one group of pages; a site whose every page is a trap is described well enough by these.
 _ERRORS_TOLD: Final = 20
 
@@ -165,4 +165,5 @@ def _log(outcome: Outcome) -> None:
                 item_count=len(result.items),
                 link_count=result.link_count,
                 duration_ms=round(outcome.seconds * 1000, 3),
+                **({"note": result.note} if result.note else {}),
             )

@@ -22,6 +22,8 @@ class Found:
     # Where it is not what the parser says of itself.
     page_type: str = ""
     title: str = ""
+    # Why it was not read to its end; empty where it was.
+    note: str = ""
 
 
 @dataclass(frozen=True)

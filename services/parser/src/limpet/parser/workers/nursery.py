@@ -56,8 +56,10 @@ class Worker:
         """An idle worker ends when its socket does; another has no more to say."""
         self.sock.close()
         self.kill(signal.SIGKILL)
-        await self.wait(END_SECONDS)
-        self.slate.close()
+        try:
+            await self.wait(END_SECONDS)
+        finally:
+            self.slate.close()
 
 
 class Nursery:
@@ -74,7 +76,7 @@ class Nursery:
     async def start(self) -> Worker:
         loop = asyncio.get_running_loop()
         self._serial += 1
-        serial, slate = self._serial, Slate.new()
+        serial, slate, begun = self._serial, Slate.new(), False
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         started = self._starting[serial] = loop.create_future()
@@ -83,13 +85,16 @@ class Nursery:
             async with self._asking, asyncio.timeout(START_SECONDS):
                 socket.send_fds(self._control, [str(serial).encode()], [theirs.fileno(), slate.fd])
                 pid = await started
+            begun = True
         except (OSError, TimeoutError) as error:
-            ours.close()
-            slate.close()
             raise NoWorkers(f"no worker was started: {error!r}") from error
         finally:
             theirs.close()
             self._starting.pop(serial, None)
+            if not begun:
+                # Also where the caller was cancelled meanwhile: a worker that starts now ends with its socket.
+                ours.close()
+                slate.close()
         return Worker(pid, ours, slate, memory_of(pid), ended)
 
     async def listen(self) -> None:

@@ -76,7 +76,7 @@ def reads_frame(reads: Sequence[Read], *, spent: bool) -> bytes:
             tail += parts
             rows.append([
                 read.started_at, read.seconds, result.parser_version, result.page_type, result.title, result.items,
-                result.link_count, [len(part) for part in parts],
+                result.link_count, result.note, [len(part) for part in parts],
             ])  # fmt: skip
     return encoded({"spent": spent, "reads": rows}, tail)
 
@@ -91,10 +91,10 @@ def reads_of(frame: Frame) -> tuple[list[Read], bool]:
                 started_at, seconds, error, trace = row
                 reads.append(Read(Unread(error, trace=trace), None, started_at, seconds))
                 continue
-            started_at, seconds, version, kind, title, items, link_count, lengths = row
+            started_at, seconds, version, kind, title, items, link_count, note, lengths = row
             parts = cut(frame.tail[place:], lengths)
             place += sum(lengths)
-            reading = Reading(parser_version=version, page_type=kind, title=title, items=items, link_count=link_count)
+            reading = Reading(version, page_type=kind, title=title, items=items, link_count=link_count, note=note)
             reads.append(Read(reading, Announcement(bytes(parts[0]), [*map(bytes, parts[1:])]), started_at, seconds))
         return reads, bool(frame.head["spent"])
     except (LookupError, TypeError, ValueError) as error:
