@@ -19,7 +19,16 @@ from tests.support.waiting import until
 M = TypeVar("M", bound=Message)
 KINDS: dict[str, type[Message]] = {
     subject_of(kind): kind
-    for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed, LinksDiscovered)
+    for kind in (
+        PageFetched,
+        PageRejected,
+        FetchFailed,
+        FetchReturned,
+        PageParsed,
+        ParseFailed,
+        LinksDiscovered,
+        ErrorOccurred,
+    )
 }
 ERROR = subject_of(ErrorOccurred)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +37,8 @@ TROUBLE: Final = (
 )
 _XML: Final = (GZIP, b"<?xml", b"\xef\xbb\xbf<?xml", b"<urlset", b"<sitemapindex", b"<rss", b"<feed")
 _MAYBE_XML: Final = (GZIP, b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\r", b"\n", b" ")
+_FRAMES: Final = 12
+_TRACE: Final = 8_000
 _ESCAPE: Final = r"\u0000"
 # The escape itself; a backslash before it makes it text about the escape.
 _NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
@@ -59,9 +62,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Nothing came of the page, and nothing would the next time."""
+    """Nothing came of the page, and nothing would the next time unless it is retryable."""
 
     error: str
+    # Where in the code it happened, for the people who mend it.
+    trace: str = field(default="", compare=False)
+    retryable: bool = False
 
 
 def read_page(page: PageFetched, body: bytes, *, parsers: Mapping[str, Parser] | None = None) -> Reading | Unread:
@@ -78,8 +84,13 @@ def read_page(page: PageFetched, body: bytes, *, parsers: Mapping[str, Parser] |
         if parser.reads(page.content_type):
             return _read_bytes(page, body, parser, named=parser)
     except TROUBLE as error:
-        return Unread(f"{type(error).__name__}: {error}"[:500])
+        return unread(error)
     return Reading(parser_version=parser.version, page_type="file")
+
+
+def unread(error: BaseException) -> Unread:
+    trace = "".join(traceback.format_exception(error, limit=-_FRAMES))[-_TRACE:]
+    return Unread(f"{type(error).__name__}: {error}"[:500], trace=trace)
 
 
 def _read_html(page: PageFetched, body: bytes, parser: Parser) -> Reading:

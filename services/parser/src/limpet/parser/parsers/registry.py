@@ -13,6 +13,19 @@ from limpet.parser.parsers import Parser
 
 GROUP: Final = "limpet.parsers"
 OWN: Final = "limpet-parser"
+# What importing and making a foreign thing can end in.
+_LOADING: Final = (
+    ImportError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    NameError,
+    OSError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
 
 
 class BadParser(LimpetError):
@@ -45,9 +58,9 @@ def load(points: Iterable[EntryPoint]) -> Mapping[str, Parser]:
 def _parser(point: EntryPoint, owner: str) -> Parser:
     try:
         target = point.load()
-    except (ImportError, AttributeError, SyntaxError) as error:
-        raise BadParser(f"the parser {point.name!r} of {owner} does not load: {error}") from error
-    made = target() if isinstance(target, type) else target
+        made = target() if isinstance(target, type) else target
+    except _LOADING as error:
+        raise BadParser(f"the parser {point.name!r} of {owner} does not load: {error!r}") from error
     parser = made if isinstance(made, Parser) else _wrapped(made, point)
     if parser.name != point.name:
         raise BadParser(f"the parser {point.name!r} of {owner} calls itself {parser.name!r}")
