@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
@@ -16,7 +15,7 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
 from limpet.contracts.events.v1.parse_pb2 import Link, LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
-from limpet.kit.clock import seconds_to_stamp, to_datetime
+from limpet.kit.clock import seconds_to_stamp
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
@@ -24,8 +23,9 @@ from limpet.kit.tracing import is_sampled, use
 from limpet.kit.underway import Underway
 from limpet.parser import metrics
 from limpet.parser.links import split
+from limpet.parser.parsed import parsed_page
 from limpet.parser.reading import Reading, Unread, read_page
-from limpet.parser.store.pages import ParsedPage, keep_pages
+from limpet.parser.store.pages import keep_pages
 
 log = structlog.get_logger()
 
@@ -94,7 +94,7 @@ class Parse:
         return outcomes
 
     async def _store(self, outcomes: Sequence[Outcome]) -> None:
-        parsed = [_row(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
+        parsed = [parsed_page(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
         if parsed:
             async with self.pool.acquire() as conn:
                 await keep_pages(conn, parsed)
@@ -164,26 +164,6 @@ def _failed(outcome: Outcome, unread: Unread) -> ParseFailed:
 def _part(page: PageFetched, number: int, links: Sequence[Link]) -> LinksDiscovered:
     return LinksDiscovered(
         task_id=page.task_id, attempt=page.attempt, part=number, links=links, traceparent=page.traceparent
-    )
-
-
-def _row(page: PageFetched, reading: Reading) -> ParsedPage:
-    return ParsedPage(
-        task_id=page.task_id,
-        attempt=page.attempt,
-        domain=page.domain,
-        batch=page.batch,
-        url=page.url,
-        parser=page.parser,
-        parser_version=reading.parser_version,
-        page_type=reading.page_type,
-        title=reading.title,
-        body_key=page.body_key,
-        content_type=page.content_type,
-        charset=page.charset,
-        scraped_at=to_datetime(page.started_time) or datetime.now(UTC),
-        link_count=reading.link_count,
-        items=reading.items,
     )
 
 
