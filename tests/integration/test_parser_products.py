@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-import orjson
 import pytest
 
 from limpet.kit.pg import Pool
-from limpet.parser.store.pages import ParsedPage, keep_pages
 from tests.conftest import PoolFactory
-
-T0 = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def product(name: str = "Boots", **values: Any) -> dict[str, Any]:
-    return {"name": name, "price": "10.00", "currency": "EUR", "availability": "in_stock", **values}
-
-
-def page(task: int = 1, *items: dict[str, Any], attempt: int = 1, **values: Any) -> ParsedPage:
-    given: dict[str, Any] = {
-        "domain": "shop.test", "batch": "", "url": f"https://shop.test/p/{task}", "parser": "product",
-        "parser_version": "1", "page_type": "product", "title": "", "body_key": "", "content_type": "text/html",
-        "charset": "", "scraped_at": T0 + timedelta(hours=attempt), "link_count": 0, **values,
-    }  # fmt: skip
-    texts = [orjson.dumps(item).decode() for item in items]
-    return ParsedPage(task_id=task, attempt=attempt, items=texts, **given)
+from tests.support.parser_api import T0, keep, page, product
 
 
 @pytest.fixture
 async def pool(pool_of: PoolFactory) -> Pool:
     return await pool_of("limpet.parser")
-
-
-async def keep(pool: Pool, *pages: ParsedPage) -> set[int]:
-    async with pool.acquire() as conn:
-        return await keep_pages(conn, pages)
 
 
 async def versions(pool: Pool, task: int = 1) -> list[tuple[int, int, bool, str | None]]:
@@ -67,7 +45,8 @@ async def test_p2_only_a_real_change_makes_a_version(pool: Pool) -> None:
     await keep(pool, page(1, product(price="10.0"), attempt=3))
     assert await versions(pool) == [(1, 1, False, "10.00")]
     row = await pool.fetchrow("SELECT attempt, version, scraped_at, changed_at FROM products")
-    assert row is not None and tuple(row) == (3, 1, T0 + timedelta(hours=3), T0 + timedelta(hours=1))
+    assert row is not None
+    assert tuple(row) == (3, 1, T0 + timedelta(hours=3), T0 + timedelta(hours=1))
     await keep(pool, page(1, product(price="9.00"), attempt=4))
     await keep(pool, page(1, product(price="9.00", availability="out_of_stock"), attempt=5))
     assert await versions(pool) == [(1, 1, False, "10.00"), (2, 4, False, "9.00"), (3, 5, False, "9.00")]
@@ -81,7 +60,8 @@ async def test_p8_a_page_parsed_again_corrects_the_last_version_and_makes_none(p
     assert await keep(pool, better) == set()
     assert await versions(pool) == [(1, 1, False, "12.00")]
     row = await pool.fetchrow("SELECT version, brand, parser_version FROM products")
-    assert row is not None and tuple(row) == (1, "Acme", "2")
+    assert row is not None
+    assert tuple(row) == (1, "Acme", "2")
 
 
 async def test_p2_a_product_that_its_page_has_no_more_is_gone_and_may_come_back(pool: Pool) -> None:
@@ -109,7 +89,8 @@ async def test_p2_products_of_a_list_keep_their_rows_wherever_they_stand(pool: P
     before = await pool.fetch("SELECT product_id, name FROM products WHERE listed ORDER BY name")
     await keep(pool, page(1, hat, product("New", url="https://shop.test/new"), boots, attempt=2, page_type="listing"))
     after = await pool.fetch("SELECT product_id, name FROM products WHERE name <> 'New' ORDER BY name")
-    assert before == after and len(before) == 2
+    assert before == after
+    assert len(before) == 2
     assert await pool.fetchval("SELECT count(*) FROM product_versions") == 3
 
 

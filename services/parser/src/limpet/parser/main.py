@@ -16,7 +16,7 @@ from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import PARSER
 from limpet.kit.underway import Underway
-from limpet.parser.api import items_router
+from limpet.parser.api.app import routers
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
 from limpet.parser.settings import Settings
@@ -35,7 +35,8 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
         app = make_app("Limpet parser", settings.keys)
-        app.include_router(items_router(pool))
+        for router in routers(pool):
+            app.include_router(router)
         await serve(
             readiness=readiness,
             drain=lambda: intake.drain(settings.drain_seconds),

@@ -94,7 +94,9 @@ class Parse:
         return outcomes
 
     async def _store(self, outcomes: Sequence[Outcome]) -> None:
-        parsed = [parsed_page(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
+        parsed = [
+            parsed_page(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)
+        ]
         if parsed:
             async with self.pool.acquire() as conn:
                 await keep_pages(conn, parsed)
