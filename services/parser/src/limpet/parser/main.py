@@ -19,6 +19,9 @@ from limpet.kit.underway import Underway
 from limpet.parser.api.app import routers
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
+from limpet.parser.parsers import PARSERS
+from limpet.parser.read_stored import ReadStored
+from limpet.parser.reparse import Reparse
 from limpet.parser.settings import Settings
 
 
@@ -31,11 +34,12 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
         underway = Underway(bus, ParseStarted)
-        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse, underway=underway)
+        bodies = Blobs.open(settings.page_store)
+        parse = Parse(pool=pool, bus=bus, bodies=bodies, pulse=pulse, underway=underway)
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
         app = make_app("Limpet parser", settings.keys)
-        for router in routers(pool):
+        for router in routers(pool, knows=PARSERS.__contains__):
             app.include_router(router)
         await serve(
             readiness=readiness,
@@ -44,6 +48,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
+            reparse=Reparse(pool, ReadStored(bodies)).run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )

@@ -12,3 +12,6 @@ PARSE_SECONDS = Histogram(
     "Time to parse one page, as the mean of its message.",
     buckets=(0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0),
 )
+REPARSED = Counter(
+    "limpet_parser_reparsed_pages_total", "Stored pages read again by jobs, by how it ended.", ["outcome"]
+)
