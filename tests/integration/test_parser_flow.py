@@ -31,6 +31,7 @@ from limpet.kit.underway import Underway
 from limpet.parser.intake import Intake
 from limpet.parser.links import PART_LINKS
 from limpet.parser.parse import Parse
+from limpet.parser.quality import Quality
 from limpet.parser.store.items import ItemFilter, list_items
 from tests.conftest import PoolFactory
 from tests.support.heard import Heard, listen
@@ -88,7 +89,14 @@ async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -
     heard = await listen(bus)
     async with open_bus(nats_url, name="parser") as own:
         pulse = Pulse(own, service="parser", worker_id="test")
-        parse = Parse(pool=pool, bus=own, bodies=blobs, pulse=pulse, underway=Underway(own, ParseStarted))
+        parse = Parse(
+            pool=pool,
+            bus=own,
+            bodies=blobs,
+            pulse=pulse,
+            underway=Underway(own, ParseStarted),
+            quality=Quality(pool, own),
+        )
         intake = Intake(parse.on_delivery, slots=4)
         part = asyncio.create_task(own.consume(PARSER, intake.take, slots=4, free=intake.free))
         yield Place(bus, blobs, pool, heard)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import timedelta
+
 from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
@@ -9,7 +12,7 @@ from limpet.kit.bus import open_bus
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
-from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.pg import LOST, open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
 from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
@@ -20,8 +23,10 @@ from limpet.parser.api.app import routers
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
 from limpet.parser.parsers import PARSERS
+from limpet.parser.quality import Quality
 from limpet.parser.read_stored import ReadStored
 from limpet.parser.reparse import Reparse
+from limpet.parser.retention import Retention
 from limpet.parser.settings import Settings
 
 
@@ -34,8 +39,15 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
         underway = Underway(bus, ParseStarted)
+        quality = Quality(pool, bus)
+        days = settings.retention_history_days
+        retention = Retention(
+            pool,
+            history=timedelta(days=days) if days else None,
+            quality=timedelta(days=settings.retention_quality_days),
+        )
         bodies = Blobs.open(settings.page_store)
-        parse = Parse(pool=pool, bus=bus, bodies=bodies, pulse=pulse, underway=underway)
+        parse = Parse(pool=pool, bus=bus, bodies=bodies, pulse=pulse, underway=underway, quality=quality)
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
         app = make_app("Limpet parser", settings.keys)
@@ -43,15 +55,24 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             app.include_router(router)
         await serve(
             readiness=readiness,
-            drain=lambda: intake.drain(settings.drain_seconds),
+            drain=lambda: drained(intake, quality, seconds=settings.drain_seconds),
             watch=watch_pool(pool, readiness),
             selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
             reparse=Reparse(pool, ReadStored(bodies)).run(),
+            quality=quality.run(),
+            retention=retention.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )
+
+
+async def drained(intake: Intake, quality: Quality, *, seconds: float) -> None:
+    """What is in hand finishes, and what was counted of it is written."""
+    await intake.drain(seconds)
+    with contextlib.suppress(LOST):
+        await quality.flush()
 
 
 def run() -> None:

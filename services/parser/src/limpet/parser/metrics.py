@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 
 PAGES = Counter("limpet_parser_pages_total", "Pages parsed, by how it ended.", ["outcome"])
 ITEMS = Counter("limpet_parser_items_total", "Items found on pages.")
@@ -15,3 +15,4 @@ PARSE_SECONDS = Histogram(
 REPARSED = Counter(
     "limpet_parser_reparsed_pages_total", "Stored pages read again by jobs, by how it ended.", ["outcome"]
 )
+FIELDS_DROPPED = Gauge("limpet_parser_fields_dropped", "Fields that are filled far less often than they used to be.")

@@ -24,6 +24,7 @@ from limpet.kit.underway import Underway
 from limpet.parser import metrics
 from limpet.parser.links import split
 from limpet.parser.parsed import parsed_page
+from limpet.parser.quality import Quality
 from limpet.parser.reading import Reading, Unread, read_page
 from limpet.parser.store.pages import keep_pages
 
@@ -54,6 +55,7 @@ class Parse:
     bodies: Bodies
     pulse: Pulse
     underway: Underway[ParseStarted]
+    quality: Quality
 
     async def on_delivery(self, delivery: Delivery) -> None:
         """A message holds many records of one kind; the subject says which."""

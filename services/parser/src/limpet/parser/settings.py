@@ -14,3 +14,7 @@ class Settings(RestCommon):
         description="Where page bodies are kept: file:///folder, s3://bucket/prefix, gs:// or az://."
     )
     parse_slots: int = Field(default=4, ge=1, le=64, description="Messages (of up to 100 pages) in hand at once.")
+    retention_history_days: int = Field(
+        default=365, ge=0, description="How long former versions and gone products are kept. 0 means for ever."
+    )
+    retention_quality_days: int = Field(default=60, ge=7, description="How long fill rates by the hour are kept.")

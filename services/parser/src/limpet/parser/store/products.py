@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
@@ -132,3 +132,35 @@ async def keep_products(conn: Conn, pages: Sequence[ProductPage]) -> int:
             [product.digest for product in products],
         )
     )
+
+
+# The last version of a product is what it is now, however old.
+PRUNE_VERSIONS: Final = """
+    WITH old AS (
+        SELECT version.product_id, version.version
+          FROM product_versions AS version JOIN products AS product USING (product_id)
+         WHERE version.scraped_at < now() - $1::interval AND version.version < product.version
+         LIMIT $2
+    )
+    DELETE FROM product_versions AS version USING old
+     WHERE version.product_id = old.product_id AND version.version = old.version
+"""
+
+
+async def prune_versions(conn: Conn, *, older_than: timedelta, limit: int) -> int:
+    return int((await conn.execute(PRUNE_VERSIONS, older_than, limit)).split()[-1])
+
+
+# A page that is written at this moment has its product's row locked: that one is for the next time.
+PRUNE_PRODUCTS: Final = """
+    WITH old AS (
+        SELECT product_id FROM products WHERE gone_at < now() - $1::interval LIMIT $2 FOR UPDATE SKIP LOCKED
+    ), versions AS (
+        DELETE FROM product_versions AS version USING old WHERE version.product_id = old.product_id
+    )
+    DELETE FROM products AS product USING old WHERE product.product_id = old.product_id
+"""
+
+
+async def prune_products(conn: Conn, *, gone_for: timedelta, limit: int) -> int:
+    return int((await conn.execute(PRUNE_PRODUCTS, gone_for, limit)).split()[-1])
