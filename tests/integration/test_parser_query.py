@@ -71,12 +71,12 @@ async def test_p3_what_is_gone_is_found_only_where_it_is_asked_for(api: ParserAp
     assert (gone["name"], gone["gone_at"]) == ("Red boots", "2026-01-01T02:00:00+00:00")
 
 
-@pytest.mark.parametrize("walk", [1, 7, catalogue.WALK])
+@pytest.mark.parametrize("walks", [(1,), (1, 3), (7,), catalogue.WALKS])
 async def test_p3_pages_hold_every_match_once_however_they_are_looked_for(
-    api: ParserApi, monkeypatch: pytest.MonkeyPatch, walk: int
+    api: ParserApi, monkeypatch: pytest.MonkeyPatch, walks: tuple[int, ...]
 ) -> None:
     """Walked through, gathered by index or both: the same answer."""
-    monkeypatch.setattr(catalogue, "WALK", walk)
+    monkeypatch.setattr(catalogue, "WALKS", walks)
     await keep(api.pool, *(page(n, product(f"{'odd' if n % 2 else 'even'} x{n}")) for n in range(1, 41)))
     for wanted in ({}, {"q": "odd"}, {"q": "x39"}, {"q": "odd", "domain": "shop.test"}, {"domain": "none.test"}):
         seen: list[str] = []

@@ -71,7 +71,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
 async def drained(intake: Intake, quality: Quality, *, seconds: float) -> None:
     """What is in hand finishes, and what was counted of it is written."""
     await intake.drain(seconds)
-    with contextlib.suppress(LOST):
+    with contextlib.suppress(*LOST):
         await quality.flush()
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Final
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from limpet.parser.api.formats import Format
 
@@ -16,6 +16,13 @@ BIGINT: Final = 2**63 - 1
 _NO_NUL: Final = r"^[^\x00]*$"
 
 
+def _text(value: object) -> object:
+    """A bare number is no time, whatever it could be the seconds of."""
+    if isinstance(value, str) and "-" in value[1:]:
+        return value
+    raise ValueError("must be a date and a time with a zone, as in 2026-01-31T12:00:00Z")
+
+
 def _storable(moment: datetime) -> datetime:
     """A time that a database and a query string can hold."""
     if not 1900 <= moment.year <= 9990:
@@ -23,7 +30,7 @@ def _storable(moment: datetime) -> datetime:
     return moment.astimezone(UTC)
 
 
-Moment = Annotated[AwareDatetime, AfterValidator(_storable)]
+Moment = Annotated[AwareDatetime, BeforeValidator(_text), AfterValidator(_storable)]
 Amount = Annotated[Decimal, Field(ge=0, max_digits=21, decimal_places=6)]
 
 

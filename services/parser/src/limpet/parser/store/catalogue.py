@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 from limpet.kit.pg import Conn
 from limpet.parser.store.items import PLAN_EACH
 
-# What a walk looks at before it is better to gather what an index finds.
-WALK: Final = 5_000
+# How many rows are looked at, one after the other: enough for what is common, then for what is one in a thousand.
+# Only what is rarer is gathered by its index, so that never many matches are put in order.
+WALKS: Final = (1_000, 20_000)
+_LAST: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +90,30 @@ class Found(NamedTuple):
     following: int | None
 
 
+# The id where a walk ends: read from an index alone. None where the table ends before that.
+WALK_END: Final = """
+    SELECT product_id FROM products
+     WHERE product_id > $1 AND ($2::text IS NULL OR domain = $2)
+     ORDER BY product_id
+     OFFSET $3 LIMIT 1
+"""
+
 # A common word, or no word at all, fills a page from the first few thousand rows: no match beyond them is looked at.
-# The frame limits the rows that are looked at, the outer limit those that are given.
 WALK_PRODUCTS: Final = """
-    WITH frame AS MATERIALIZED (
-        SELECT * FROM products
-         WHERE product_id > $12 AND ($2::text IS NULL OR domain = $2)
-         ORDER BY product_id LIMIT $14
-    ), hit AS (
-        SELECT * FROM frame
-         WHERE ($1::text IS NULL OR search @@ websearch_to_tsquery('simple', $1))
-           AND ($3::numeric IS NULL OR price >= $3) AND ($4::numeric IS NULL OR price <= $4)
-           AND ($5::text IS NULL OR currency = $5) AND ($6::text IS NULL OR availability = $6)
-           AND ($7::timestamptz IS NULL OR changed_at >= $7)
-           AND ($8::text IS NULL OR sku = $8) AND ($9::text IS NULL OR gtin = $9)
-           AND ($10::boolean IS NULL OR (gone_at IS NOT NULL) = $10) AND ($11::boolean IS NULL OR listed = $11)
-         ORDER BY product_id LIMIT $13
-    )
     SELECT product_id, task_id, attempt, version, domain, batch, url, page_url, listed, name, brand, sku, gtin, mpn,
            price, price_high, list_price, currency, availability, condition, category, data::text AS data, parser,
-           parser_version, first_seen_at, scraped_at, changed_at, gone_at,
-           (SELECT count(*) FROM frame) AS looked_at, (SELECT max(product_id) FROM frame) AS last_looked_at
-      FROM (SELECT 1) AS always LEFT JOIN hit ON true
+           parser_version, first_seen_at, scraped_at, changed_at, gone_at
+      FROM products
+     WHERE product_id > $12 AND product_id <= $14
+       AND ($1::text IS NULL OR search @@ websearch_to_tsquery('simple', $1))
+       AND ($2::text IS NULL OR domain = $2)
+       AND ($3::numeric IS NULL OR price >= $3) AND ($4::numeric IS NULL OR price <= $4)
+       AND ($5::text IS NULL OR currency = $5) AND ($6::text IS NULL OR availability = $6)
+       AND ($7::timestamptz IS NULL OR changed_at >= $7)
+       AND ($8::text IS NULL OR sku = $8) AND ($9::text IS NULL OR gtin = $9)
+       AND ($10::boolean IS NULL OR (gone_at IS NOT NULL) = $10) AND ($11::boolean IS NULL OR listed = $11)
      ORDER BY product_id
+     LIMIT $13
 """
 
 # What is rare is gathered by its index, then put in order. Materialised, so that no plan walks the whole table by id.
@@ -140,15 +143,14 @@ async def find_products(conn: Conn, *, wanted: ProductFilter, after: int, limit:
     async with conn.transaction(readonly=True):
         await conn.execute(PLAN_EACH)
         if wanted.sku is None and wanted.gtin is None:
-            rows = await conn.fetch(WALK_PRODUCTS, *wanted.values, after, limit, WALK)
-            products = [StoredProduct(*row[:-2]) for row in rows if row["product_id"] is not None]
-            looked_at, last = rows[0]["looked_at"], rows[0]["last_looked_at"]
-            if len(products) == limit:
-                return Found(products, products[-1].product_id)
-            if looked_at < WALK:
-                return Found(products, None)
-            if len(products) >= enough:
-                return Found(products, last)
+            for walk in WALKS:
+                end = await conn.fetchval(WALK_END, after, wanted.domain, walk - 1)
+                rows = await conn.fetch(WALK_PRODUCTS, *wanted.values, after, limit, _LAST if end is None else end)
+                products = [StoredProduct(*row) for row in rows]
+                if len(products) == limit:
+                    return Found(products, products[-1].product_id)
+                if end is None or len(products) >= enough:
+                    return Found(products, end)
         rows = await conn.fetch(GATHER_PRODUCTS, *wanted.values, after, limit)
     products = [StoredProduct(*row) for row in rows]
     return Found(products, products[-1].product_id if len(products) == limit else None)
