@@ -16,7 +16,7 @@ from limpet.kit.keys import ROLES, Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app, serve_rest
 from limpet.parser.api.app import routers
-from limpet.parser.parsers import PARSERS
+from limpet.parser.parsers.registry import installed
 from limpet.parser.store.pages import ParsedPage, keep_pages
 from tests.support.listening import listening
 from tests.support.parts import running
@@ -43,7 +43,7 @@ class ParserApi:
 @asynccontextmanager
 async def parser_api(pool: Pool) -> AsyncIterator[ParserApi]:
     app = make_app("Limpet parser", KEYS)
-    for router in routers(pool, knows=PARSERS.__contains__):
+    for router in routers(pool, knows=installed().__contains__):
         app.include_router(router)
     port = free_port()
     async with running(serve_rest(app, host="127.0.0.1", port=port)):

@@ -22,7 +22,7 @@ from limpet.kit.underway import Underway
 from limpet.parser.api.app import routers
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
-from limpet.parser.parsers import PARSERS
+from limpet.parser.parsers.registry import installed
 from limpet.parser.quality import Quality
 from limpet.parser.read_stored import ReadStored
 from limpet.parser.reparse import Reparse
@@ -51,7 +51,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         intake = Intake(parse.on_delivery, slots=settings.parse_slots)
         pulse.in_hand = lambda: intake.in_hand
         app = make_app("Limpet parser", settings.keys)
-        for router in routers(pool, knows=PARSERS.__contains__):
+        for router in routers(pool, knows=installed().__contains__):
             app.include_router(router)
         await serve(
             readiness=readiness,
