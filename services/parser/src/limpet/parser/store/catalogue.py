@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 from limpet.kit.pg import Conn
 from limpet.parser.store.items import PLAN_EACH
 
-# How many rows are looked at, one after the other: enough for what is common, then for what is one in a few hundred.
+# How many rows are looked at, one after the other: enough for what is common, then for what is one in a thousand.
 # Only what is rarer is gathered by its index, so that never many matches are put in order.
-WALKS: Final = (500, 8_000)
+WALKS: Final = (1_000, 20_000)
 _LAST: Final = 2**63 - 1
 
 
