@@ -55,6 +55,9 @@ bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the sche
 bench-broker: $(STAMP) ## Measure how many leases with reports a second the proxy broker gives, and how fast
 	@$(PY) -m bench.broker
 
+bench-products: $(STAMP) ## Make a million products and measure how long it takes to find some by text and price
+	@$(PY) -m bench.products
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -70,4 +73,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace scaling lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker bench-products chaos pace scaling lock clean

@@ -25,7 +25,7 @@ def rules(path: Path) -> list[dict[str, Any]]:
 
 
 def test_there_are_alert_rules() -> None:
-    assert [path.name for path in FILES] == ["proxy-broker.yaml"]
+    assert [path.name for path in FILES] == ["parser.yaml", "proxy-broker.yaml"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
