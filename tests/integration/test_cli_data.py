@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 from limpet.cli.main import app
 from limpet.kit.blobs import Blobs
-from tests.support.read_stored import ReadStored
 from limpet.parser.reparse import Reparse
 from tests.conftest import PoolFactory
 from tests.support.parser_api import keep, page, parser_api, product
 from tests.support.parts import running
+from tests.support.read_stored import ReadStored
 
 Run = Callable[..., Awaitable[Result]]
 

@@ -18,12 +18,12 @@ import pytest
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.kit.blobs import Blobs
 from limpet.kit.pg import Pool, open_pool
-from tests.support.read_stored import ReadStored
 from limpet.parser.reading import Reading, Unread
 from limpet.parser.reparse import Read, Reparse
 from tests.conftest import Database, PoolFactory
 from tests.support.parser_api import T0, ParserApi, keep, page, parser_api, product
 from tests.support.parts import running
+from tests.support.read_stored import ReadStored
 from tests.support.waiting import until
 
 COUNT = 250

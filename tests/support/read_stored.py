@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
-from limpet.kit.errors import Permanent
 from limpet.kit.blobs import Blobs
+from limpet.kit.errors import Permanent
 from limpet.parser.reading import Reading, Unread, read_page
 
 YIELD_EVERY: Final = 4
