@@ -22,6 +22,7 @@ OPERATIONS: Final = {
     "GET /api/products",
     "GET /api/products/{product_id}",
     "GET /api/products/{product_id}/history",
+    "GET /api/admin/parsers",
     "GET /api/admin/quality",
     "GET /api/admin/reparse",
     "POST /api/admin/reparse",

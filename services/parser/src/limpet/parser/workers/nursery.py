@@ -38,6 +38,7 @@ class Worker:
     used: bool = False
     # The recipes that it has, by identity.
     recipes: object = None
+    closed: bool = False
 
     def kill(self, number: signal.Signals) -> None:
         if not self.ended.done():
@@ -54,6 +55,7 @@ class Worker:
 
     async def close(self) -> None:
         """An idle worker ends when its socket does; another has no more to say."""
+        self.closed = True
         self.sock.close()
         self.kill(signal.SIGKILL)
         try:

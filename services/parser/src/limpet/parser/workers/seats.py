@@ -137,6 +137,9 @@ class Seats:
         return worker
 
     async def _dismiss(self, worker: Worker) -> None:
+        if worker.closed:
+            # We were cancelled while it was being dismissed; its descriptors may be somebody else's by now.
+            return
         metrics.WORKERS.dec()
         await worker.close()
 

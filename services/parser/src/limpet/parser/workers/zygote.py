@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import orjson
@@ -69,11 +70,15 @@ class Zygote:
     def _reap(self, *_: object) -> None:
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if not pid:
+            if found is None:
                 return
+            # What a worker has started ends with it. Before it is reaped its number is nobody else's.
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(found.si_pid, signal.SIGKILL)
+            pid, status = os.waitpid(found.si_pid, 0)
             if (serial := self._serials.pop(pid, None)) is not None:
                 self._say(serial=serial, status=os.waitstatus_to_exitcode(status))
 
