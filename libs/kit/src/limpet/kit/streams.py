@@ -39,7 +39,7 @@ PAGES = StreamSpec("PAGES", ("crawl.page.*", "crawl.fetch.failed", "crawl.fetch.
 PARSED = StreamSpec("PARSED", ("crawl.parsed.*", "crawl.links.*"))
 FACTS = StreamSpec(
     "FACTS",
-    ("domain.changed.*", "proxy.changed.*", "watch.changed.*"),
+    ("domain.changed.*", "proxy.changed.*", "watch.changed.*", "run.ended.*"),
     max_age=0,
     per_subject=1,
     discard=DiscardPolicy.OLD,
