@@ -52,6 +52,9 @@ bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compar
 bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the scheduler's queue on millions of rows
 	@$(PY) -m bench.scheduler
 
+bench-runs: $(STAMP) ## Collect a run of 500,000 URLs, commit it in one transaction, and post it again
+	@$(PY) -m bench.scheduler --only runs
+
 bench-broker: $(STAMP) ## Measure how many leases with reports a second the proxy broker gives, and how fast
 	@$(PY) -m bench.broker
 
@@ -73,4 +76,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker bench-products chaos pace scaling lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-runs bench-broker bench-products chaos pace scaling lock clean

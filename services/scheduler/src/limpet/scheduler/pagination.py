@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkRel
-from limpet.scheduler.canonical import BadUrl, canonical
+from limpet.scheduler.canonical import BadUrl, Canonical, canonical
 
 MAX_PAGES = 10_000
 
@@ -100,11 +101,29 @@ def heard(state: State, page: PageSeen) -> Step:
 
 
 def _next_of(page: PageSeen) -> str | None:
-    for link in page.links:
-        if link.rel == LinkRel.LINK_REL_NEXT:
-            try:
-                target = canonical(link.url)
-            except BadUrl:
-                continue
-            return target.url if target.domain == canonical(page.url).domain else None
-    return None
+    """The link that is said to lead there; where none is, the one whose number of the page is one higher."""
+    targets = [(link.rel, target) for link in page.links if (target := _target(link.url)) is not None]
+    here = canonical(page.url)
+    upcoming = _with_page(here.url, _page_number(here.url) + 1)
+    said = [target.url for rel, target in targets if rel == LinkRel.LINK_REL_NEXT and target.domain == here.domain]
+    numbered = [target.url for _, target in targets if target.url == upcoming]
+    return next(iter(said or numbered), None)
+
+
+def _target(url: str) -> Canonical | None:
+    try:
+        return canonical(url)
+    except BadUrl:
+        return None
+
+
+def _page_number(url: str) -> int:
+    values = dict(parse_qsl(urlsplit(url).query))
+    number = values.get("page", "1")
+    return int(number) if number.isdecimal() and len(number) < 8 else 1
+
+
+def _with_page(url: str, number: int) -> str:
+    parts = urlsplit(url)
+    query = [(key, value) for key, value in parse_qsl(parts.query, keep_blank_values=True) if key != "page"]
+    return canonical(urlunsplit(parts._replace(query=urlencode([*query, ("page", number)])))).url

@@ -97,7 +97,7 @@ async def ask_for_pages(conn: Conn, pages: Sequence[tuple[LiveRun, int, str]]) -
             run.domain_id,
             url,
             digest,
-            priority=run.priority,
+            priority=list_priority(run.priority),
             max_retries=run.max_retries,
             parser_name=run.parser_name,
             is_recurring=False,
@@ -114,6 +114,11 @@ async def ask_for_pages(conn: Conn, pages: Sequence[tuple[LiveRun, int, str]]) -
     for _, (run, start_no, _) in found:
         counts[(run.run_id, start_no)] = counts.get((run.run_id, start_no), 0) + 1
     return counts
+
+
+def list_priority(priority: int) -> int:
+    """Before the pages that an earlier run of the site published: a run would wait for all of them."""
+    return max(1, priority - 1)
 
 
 def page_identity(run_id: UUID, start_no: int, url: str) -> bytes:
