@@ -40,7 +40,7 @@ ROUND = replace(TERMS, per_domain=START_PAGES)
 T = TypeVar("T")
 OPTIONS: dict[str, Any] = {
     "on_failed_start_page": "abort", "quorum": 0.5, "allow_empty": False, "least_share": None, "item_pattern": None,
-    "parser_name": None, "priority": 5, "max_retries": 3, "max_list_pages": 100_000, "recrawl": False, "webhook_url": None,
+    "parser_name": None, "list_parser_name": None, "priority": 5, "max_retries": 3, "max_list_pages": 100_000, "recrawl": False, "webhook_url": None,
 }  # fmt: skip
 
 

@@ -130,7 +130,7 @@ async def kill_at_random(platform: Platform, rng: Random) -> None:
     """The moment is the chance of the test, so it is drawn and not waited for."""
     for number in range(1, KILLS + 1):
         victim = rng.choice(VICTIMS)
-        await asyncio.sleep(rng.uniform(0.0, 3.0))
+        await asyncio.sleep(rng.uniform(0.5, 6.0))
         before = platform.child(victim).restarts
         print(f"{number}. killing {victim}")
         platform.kill(victim)

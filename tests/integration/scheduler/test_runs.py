@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
+import asyncpg
 import httpx
 import pytest
 
@@ -22,6 +23,7 @@ from tests.support.runs import (
     begin_run,
     blocked,
     granted,
+    insert_collected,
     links,
     make_tend,
     missing,
@@ -35,6 +37,7 @@ from tests.support.runs import (
 from tests.support.scheduler_api import fields
 from tests.support.scheduling import come_due, make_domain, make_settle
 from tests.support.task_states import check_all_is_right
+from tests.support.waiting import until
 
 SECOND = f"http://{HOST}/list/1/more"
 
@@ -126,6 +129,28 @@ async def test_s20_two_schedulers_commit_a_run_once(pool: Pool, bus: Bus, api: h
     assert len(await published(pool)) == 100
     assert await pool.fetchval("SELECT count(*) FROM audit WHERE event = 'submitted' AND actor LIKE 'run:%'") == 100
     await check_all_is_right(pool)
+
+
+async def test_s20_a_commit_that_is_killed_in_the_middle_publishes_nothing_until_it_is_done_again(
+    pool: Pool, bus: Bus, api: httpx.AsyncClient
+) -> None:
+    run = await begin_run(api, starts=1)
+    await insert_collected(pool, UUID(run["run_id"]), start_no=1, count=30_000)
+    await answer_all(pool, {start_url(1): (["a"], None)})
+    commit = asyncio.create_task(make_tend(pool, bus).round())
+
+    async def killed() -> bool:
+        kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%INSERT INTO crawl_tasks%'"
+        return bool(await pool.fetch(kill + " AND pid <> pg_backend_pid() AND query LIKE '%run_urls%'"))
+
+    await until(killed, every=0.005)
+    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+        await commit
+    assert await published(pool) == []
+    assert (await api.get(f"/api/admin/runs/{run['run_id']}")).json()["state"] == "collecting"
+    await make_tend(pool, bus).round()
+    assert len(await published(pool)) == 30_001
+    assert (await api.get(f"/api/admin/runs/{run['run_id']}")).json()["new_tasks"] == 30_001
 
 
 async def test_s20_a_start_page_without_urls_aborts_the_run(pool: Pool, bus: Bus, api: httpx.AsyncClient) -> None:
@@ -229,7 +254,6 @@ async def test_s20_a_run_that_shrank_is_not_published(pool: Pool, bus: Bus, api:
     ):
         run = await begin_run(api, starts=1, least_share=share)
         await answer_all(pool, {start_url(1): ([f"{run['run_id']}-{n}" for n in range(items)], None)})
-        await pool.execute("UPDATE crawl_tasks SET status = status")
         await make_tend(pool, bus).round()
         told = (await api.get(f"/api/admin/runs/{run['run_id']}")).json()
         assert told["state"] == ending, told

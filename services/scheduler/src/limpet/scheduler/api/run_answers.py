@@ -44,6 +44,7 @@ class Run(BaseModel):
     least_share: float | None
     item_pattern: str | None
     parser_name: str | None
+    list_parser_name: str | None
     priority: int
     max_retries: int
     max_list_pages: int

@@ -35,7 +35,9 @@ class RunOptions(Body):
     item_pattern: Annotated[str, StringConstraints(min_length=1, max_length=1000), AfterValidator(_pattern)] | None = (
         None
     )
+    # For the pages that are found, and for the list pages; null is the domain's own.
     parser_name: Name | None = None
+    list_parser_name: Name | None = None
     priority: Priority = 5
     max_retries: Annotated[int, BeforeValidator(whole), Field(ge=0, le=100)] = 3
     max_list_pages: Annotated[int, BeforeValidator(whole), Field(ge=1, le=100_000)] = DEFAULT_LIST_PAGES

@@ -28,7 +28,9 @@ CREATE TABLE runs (
     least_share          double precision,
     -- Which links are wanted; NULL takes those that look like items.
     item_pattern         text,
+    -- For the pages that are found, and for the list pages; NULL is the domain's own.
     parser_name          text,
+    list_parser_name     text,
     priority             smallint NOT NULL,
     max_retries          smallint NOT NULL,
     max_list_pages       integer NOT NULL,

@@ -81,7 +81,10 @@ async def start_run(conn: Conn, wish: Wish) -> Started:
         wish.run_id,
         domain_id,
         wish.site,
-        *(wish.options[name] for name in ("item_pattern", "parser_name", "priority", "max_retries", "max_list_pages")),
+        *(
+            wish.options[name]
+            for name in ("item_pattern", "list_parser_name", "priority", "max_retries", "max_list_pages")
+        ),
     )
     await ask_for_pages(conn, [(run, number, url) for number, url, _ in starts])
     return Started(wish.run_id, created=True)
@@ -99,7 +102,7 @@ async def ask_for_pages(conn: Conn, pages: Sequence[tuple[LiveRun, int, str]]) -
             digest,
             priority=list_priority(run.priority),
             max_retries=run.max_retries,
-            parser_name=run.parser_name,
+            parser_name=run.list_parser_name,
             is_recurring=False,
             kind="list",
         )

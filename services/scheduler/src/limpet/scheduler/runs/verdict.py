@@ -57,10 +57,12 @@ def is_over(pages: Sequence[Outcome], terms: Terms) -> bool:
 def refusal(pages: Sequence[Outcome], terms: Terms, *, total: int, last: int | None) -> Refusal | None:
     """The first gate that is closed. `total` are the URLs to publish, `last` those of the site's last good run."""
     done = [page for page in pages if page.state == "completed"]
-    missing = [page for page in pages if page.state != "completed"]
+    # Where one failure is enough, the others may not have ended.
+    missing = sorted((page for page in pages if page.state != "completed"), key=lambda page: page.state != "failed")
     if missing and not _bearable(len(done), len(pages), terms):
         first = missing[0]
-        why = f"{len(missing)} of {len(pages)} start pages did not complete; {first.url}: {first.reason or first.state}"
+        failed = sum(page.state == "failed" for page in pages)
+        why = f"{failed} of {len(pages)} start pages failed; {first.url}: {first.reason or first.state}"
         return Refusal(Gate.MISSING, why)
     empty = [page for page in done if page.collected == 0]
     if empty and not terms.allow_empty:

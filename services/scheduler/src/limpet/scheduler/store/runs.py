@@ -10,14 +10,14 @@ from limpet.kit.pg import Conn, Record
 
 # What is asked of a run, by column.
 WISHES: Final = (
-    "on_failed_start_page", "quorum", "allow_empty", "least_share", "item_pattern", "parser_name", "priority", "max_retries",
+    "on_failed_start_page", "quorum", "allow_empty", "least_share", "item_pattern", "parser_name", "list_parser_name", "priority", "max_retries",
     "max_list_pages", "recrawl", "webhook_url",
 )  # fmt: skip
 
 ADD_RUN: Final = """
     INSERT INTO runs (run_id, domain_id, schedule_id, created_by, on_failed_start_page, quorum, allow_empty, least_share,
-                      item_pattern, parser_name, priority, max_retries, max_list_pages, recrawl, webhook_url)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+                      item_pattern, parser_name, list_parser_name, priority, max_retries, max_list_pages, recrawl, webhook_url)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
 """
 
 
@@ -54,7 +54,7 @@ class LiveRun(NamedTuple):
     domain_id: int
     domain: str
     item_pattern: str | None
-    parser_name: str | None
+    list_parser_name: str | None
     priority: int
     max_retries: int
     max_list_pages: int
@@ -62,7 +62,7 @@ class LiveRun(NamedTuple):
 
 # Whoever ends a run waits for those who add to it, and nobody adds to it afterwards.
 SHARE_RUNS: Final = """
-    SELECT r.run_id, r.domain_id, d.name, r.item_pattern, r.parser_name, r.priority, r.max_retries, r.max_list_pages
+    SELECT r.run_id, r.domain_id, d.name, r.item_pattern, r.list_parser_name, r.priority, r.max_retries, r.max_list_pages
       FROM runs r JOIN domains d USING (domain_id)
      WHERE r.run_id = ANY($1::uuid[]) AND r.ended_at IS NULL
      ORDER BY r.run_id FOR SHARE OF r
