@@ -92,9 +92,12 @@ async def granted(pool: Pool) -> dict[str, Permit]:
 
 
 async def answer_all(pool: Pool, site: Mapping[str, tuple[Sequence[str], str | None]]) -> None:
-    """A site that works: each of its list pages has items and names the next one, until nothing is asked for any more."""
+    """A site that works: its list pages have items and name the next one, its pages lead nowhere. Until all is answered."""
     while permits := await granted(pool):
-        facts = [read(permit, site[url][0], after=site[url][1]) for url, permit in permits.items()]
+        facts = []
+        for url, permit in permits.items():
+            items, after = site[url] if permit.kind == "list" else ([], None)
+            facts.append(read(permit, items, after=after))
         await make_settle(pool).settle(facts)
 
 

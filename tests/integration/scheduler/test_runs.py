@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from limpet.contracts.events.v1.run_pb2 import RunEnded, RunResult
 from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.discover import Discover
+from limpet.scheduler.retention import Retention
 from limpet.scheduler.runs.commit import finish_run
 from limpet.scheduler.runs.listing import FAILURES_KEPT
 from tests.support.runs import (
@@ -258,9 +260,6 @@ async def test_s20_a_run_that_shrank_is_not_published(pool: Pool, bus: Bus, api:
         told = (await api.get(f"/api/admin/runs/{run['run_id']}")).json()
         assert told["state"] == ending, told
         assert told["gate"] == ("shrink" if ending == "aborted" else None)
-        # The next run's permits are for its list page alone.
-        await pool.execute("DELETE FROM due_tasks")
-        await pool.execute("DELETE FROM crawl_tasks WHERE kind = 'page'")
 
 
 async def test_s20_a_list_without_an_end_is_not_followed_past_its_limit(
@@ -366,3 +365,29 @@ async def test_s19_what_cannot_be_run_is_refused_by_name(pool: Pool, api: httpx.
     ):
         assert fields(await api.post("/api/admin/runs", json={**good, **wrong}), 422) == [field]
     assert fields(await api.get(f"/api/admin/runs/{new_id()}"), 404) == ["run_id"]
+
+
+async def test_s19_runs_that_ended_long_ago_go_and_the_last_good_one_stays(
+    pool: Pool, bus: Bus, api: httpx.AsyncClient
+) -> None:
+    async def ended(items: list[str], **options: Any) -> str:
+        run = await begin_run(api, starts=1, **options)
+        await answer_all(pool, {start_url(1): (items, None)})
+        await make_tend(pool, bus).round()
+        return str(run["run_id"])
+
+    old, good, empty, last = await ended(["a"]), await ended(["b"]), await ended([]), await ended([])
+    retention = Retention(pool, keep={}, runs_kept=timedelta(days=90))
+    await retention.round()
+    assert await pool.fetchval("SELECT count(*) FROM runs") == 4, "they are young"
+    await pool.execute("UPDATE runs SET ended_at = ended_at - interval '91 days'")
+    await pool.execute("INSERT INTO run_urls VALUES ($1, sha256('x'), 1, 'x')", UUID(last))
+    await retention.round()
+    left = {str(row["run_id"]) for row in await pool.fetch("SELECT run_id FROM runs")}
+    assert left == {good, last}, (old, empty)
+    assert await pool.fetchval("SELECT count(*) FROM crawl_tasks WHERE kind = 'list'") == 2
+    assert await pool.fetchval("SELECT count(*) FROM run_pages") == 2
+    assert await pool.fetchval("SELECT count(*) FROM run_start_pages") == 2
+    assert await pool.fetchval("SELECT count(*) FROM run_urls") == 0, "what an aborted run had is kept for a week"
+    assert await published(pool) == ["a", "b"], "what they published stays"
+    await check_all_is_right(pool)
