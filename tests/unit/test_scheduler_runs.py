@@ -79,11 +79,11 @@ def test_s20_a_run_far_below_the_last_good_one_is_not_believed(
 
 
 def start_page() -> StartPage:
-    return StartPage(UUID(int=1), 1, URL, "pending", 0, 1, 1, 0, [], begin(URL).to_json(), None)
+    return StartPage(UUID(int=1), 1, URL, "pending", 0, 1, 1, 0, [], StartPage.paging_of(begin(URL)), None)
 
 
-def read(page: StartPage, url: str, *links: Link, most: int = 100) -> None:
-    page.read(url, links=links, item_urls=[], fingerprint=b"", says_empty=False, http_status=200, most=most)
+def read(page: StartPage, url: str, *links: Link, most: int = 100, says_empty: bool = False) -> bool:
+    return page.read(url, links=links, item_urls=[], fingerprint=b"", says_empty=says_empty, http_status=200, most=most)
 
 
 def following(url: str) -> Link:
@@ -113,6 +113,28 @@ def test_s19_a_page_that_is_not_there_ends_a_list_and_any_other_loss_breaks_it()
         page.asked(1)
         page.lost(url, error="no", http_status=status, most=100)
         assert page.state == state, (status, url)
+
+
+@pytest.mark.parametrize(
+    ("status", "blocked", "state"),
+    [(500, False, "completed"), (200, False, "completed"), (403, True, "failed"), (0, False, "failed")],
+)
+def test_s19_a_page_that_was_only_tried_may_be_answered_with_anything_but_a_refusal(
+    status: int, state: str, *, blocked: bool
+) -> None:
+    page = start_page()
+    read(page, URL, following(f"{URL}?page=2"))
+    page.asked(1)
+    page.paging["guess"] = f"{URL}?page=2"
+    page.lost(f"{URL}?page=2", error="no", http_status=status, blocked=blocked, most=100)
+    assert page.state == state
+
+
+def test_s20_what_a_page_past_the_end_shows_is_not_of_its_list() -> None:
+    page = start_page()
+    assert read(page, URL, following(f"{URL}?page=2")) is True
+    assert read(page, f"{URL}?page=2", says_empty=True) is False
+    assert page.state == "completed"
 
 
 def test_s19_failures_are_counted_and_the_last_ones_kept() -> None:

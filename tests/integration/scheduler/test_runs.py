@@ -7,16 +7,17 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 import httpx
 import pytest
 
+from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered
 from limpet.contracts.events.v1.run_pb2 import RunEnded, RunResult
 from limpet.kit.bus import Bus
 from limpet.kit.pg import Pool
 from limpet.scheduler.discover import Discover
 from limpet.scheduler.retention import Retention
+from limpet.scheduler.retry import MAX_LOSSES
 from limpet.scheduler.runs.commit import finish_run
 from limpet.scheduler.runs.listing import FAILURES_KEPT
 from tests.support.runs import (
@@ -24,6 +25,7 @@ from tests.support.runs import (
     answer_all,
     begin_run,
     blocked,
+    fetched,
     granted,
     insert_collected,
     links,
@@ -37,7 +39,7 @@ from tests.support.runs import (
     unreachable,
 )
 from tests.support.scheduler_api import fields
-from tests.support.scheduling import come_due, make_domain, make_settle
+from tests.support.scheduling import come_due, grant, make_domain, make_reclaim, make_settle
 from tests.support.task_states import check_all_is_right
 from tests.support.waiting import until
 
@@ -146,8 +148,7 @@ async def test_s20_a_commit_that_is_killed_in_the_middle_publishes_nothing_until
         return bool(await pool.fetch(kill + " AND pid <> pg_backend_pid() AND query LIKE '%run_urls%'"))
 
     await until(killed, every=0.005)
-    with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
-        await commit
+    await commit
     assert await published(pool) == []
     assert (await api.get(f"/api/admin/runs/{run['run_id']}")).json()["state"] == "collecting"
     await make_tend(pool, bus).round()
@@ -285,6 +286,35 @@ async def test_s20_facts_that_come_late_or_twice_change_nothing(pool: Pool, bus:
     await answer_all(pool, {SECOND: (["b"], start_url(1))})
     (page,) = await pages_of(pool, run["run_id"])
     assert (page["state"], page["pages"]) == ("completed", 2), "a list that leads back has ended"
+
+
+async def test_s20_a_start_page_that_robots_txt_forbids_fails_with_that_reason(
+    pool: Pool, bus: Bus, api: httpx.AsyncClient
+) -> None:
+    await make_domain(pool, "strict.test", obey_robots=True)
+    body = {"site": "strict.test", "start_pages": ["http://strict.test/list"]}
+    run = (await api.post("/api/admin/runs", json=body)).json()
+    assert await granted(pool) == {}, "robots.txt is asked for first"
+    (robots,) = await grant(pool)
+    rules = {"robots": b"User-agent: *\nDisallow: /list"}
+    await make_settle(pool, bodies=rules).settle([fetched(robots, body_key="robots", kind=OrderKind.ORDER_KIND_ROBOTS)])
+    assert await granted(pool) == {}
+    await make_tend(pool, bus).round()
+    told = (await api.get(f"/api/admin/runs/{run['run_id']}")).json()
+    assert (told["state"], told["gate"]) == ("aborted", "missing")
+    assert "robots_disallowed" in told["reason"]
+
+
+async def test_s19_a_list_page_that_loses_everybody_who_takes_it_is_given_up(
+    pool: Pool, bus: Bus, api: httpx.AsyncClient
+) -> None:
+    run = await begin_run(api, starts=1)
+    for _ in range(MAX_LOSSES + 1):
+        assert len(await granted(pool)) == 1
+        await pool.execute("UPDATE permits SET lease_until = now() - interval '1 s'")
+        await make_reclaim(pool, bus).expire_permits()
+    (page,) = await pages_of(pool, run["run_id"])
+    assert (page["state"], page["failure_count"], page["open_pages"]) == ("failed", 1, 0)
 
 
 async def test_s19_links_of_very_long_pages_are_all_collected(pool: Pool, bus: Bus, api: httpx.AsyncClient) -> None:

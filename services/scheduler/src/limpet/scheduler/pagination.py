@@ -78,6 +78,8 @@ class Step:
     state: State
     # For people.
     why: str
+    # The page brought nothing: it is past the end of the list.
+    past_end: bool = False
 
 
 def begin(url: str, *, max_pages: int = MAX_PAGES) -> State:
@@ -97,7 +99,8 @@ def heard(state: State, page: PageSeen) -> Step:
     after = replace(state, stage=stage, open_urls=left, more={"asked": [*asked, fresh] if fresh else asked})
     if fresh is not None:
         return Step([fresh], False, after, "it names its next page")
-    return Step([], not left, after, f"exhausted at {len(asked)}: the last page names no next one")
+    past_end = page.status == "failed" or page.says_empty
+    return Step([], not left, after, f"exhausted at {len(asked)}: the last page names no next one", past_end)
 
 
 def _next_of(page: PageSeen) -> str | None:

@@ -43,13 +43,12 @@ class _Book:
         start = self.start_of(task_id)
         return start if start is not None and start.is_open else None
 
-    def take(self, task_id: int, links: Sequence[Link]) -> dict[bytes, str]:
+    def items(self, task_id: int, links: Sequence[Link]) -> list[Found]:
         """The links of a page that are wanted."""
         place = self.places[task_id]
         run = self.runs[place.run_id]
         items = items_of(links, domain=run.domain, wanted=run.item_pattern)
-        self.found += [(place.run_id, digest, place.start_no, item.url) for digest, item in items.items()]
-        return {digest: item.url for digest, item in items.items()}
+        return [(place.run_id, digest, place.start_no, item.url) for digest, item in items.items()]
 
 
 async def _open(conn: Conn, task_ids: Sequence[int]) -> _Book:
@@ -86,27 +85,36 @@ async def collect(conn: Conn, taken: Sequence[Message], tasks: Mapping[int, Task
         if start is None:
             continue
         start.begun()
-        if isinstance(fact, PageParsed) and start.is_open:
-            items = book.take(task.task_id, fact.links)
-            start.read(
-                book.places[task.task_id].url,
-                links=fact.links,
-                item_urls=list(items.values()),
-                fingerprint=fact.fingerprint,
-                says_empty=fact.says_empty,
-                http_status=fact.page.http_status,
-                most=book.runs[start.run_id].max_list_pages,
-            )
+        if isinstance(fact, PageParsed):
+            _read(book, start, task.task_id, fact)
         elif error := _stumble(fact):
             start.stumbled(at=_time_of(fact), proxy_id=_proxy_of(fact), error=error)
     await _close(conn, book)
+
+
+def _read(book: _Book, start: StartPage, task_id: int, fact: PageParsed) -> None:
+    if not start.is_open:
+        start.left()
+        return
+    items = book.items(task_id, fact.links)
+    wanted = start.read(
+        book.places[task_id].url,
+        links=fact.links,
+        item_urls=[url for _, _, _, url in items],
+        fingerprint=fact.fingerprint,
+        says_empty=fact.says_empty,
+        http_status=fact.page.http_status,
+        most=book.runs[start.run_id].max_list_pages,
+    )
+    if wanted:
+        book.found += items
 
 
 async def collect_links(conn: Conn, task: TaskRow, links: Sequence[Link]) -> None:
     """Some of the links of a page that has very many: the page itself is heard of later. Nothing but the task is locked."""
     book = await _open(conn, [task.task_id])
     if book.open_start_of(task.task_id) is not None:
-        book.take(task.task_id, links)
+        book.found += book.items(task.task_id, links)
     await _close(conn, book)
 
 
@@ -117,8 +125,11 @@ async def give_up(conn: Conn, ended: Sequence[TaskRow]) -> None:
         return
     book = await _open(conn, [task.task_id for task in lost])
     for task in lost:
-        start = book.open_start_of(task.task_id)
+        start = book.start_of(task.task_id)
         if start is None:
+            continue
+        if not start.is_open:
+            start.left()
             continue
         error = task.error or task.event
         if task.event not in ("fetch_failed", "blocked", "parse_failed"):
@@ -128,6 +139,7 @@ async def give_up(conn: Conn, ended: Sequence[TaskRow]) -> None:
             book.places[task.task_id].url,
             error=error,
             http_status=task.http_status or 0,
+            blocked=task.event == "blocked",
             most=book.runs[start.run_id].max_list_pages,
         )
     await _close(conn, book)

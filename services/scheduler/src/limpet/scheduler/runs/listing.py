@@ -13,7 +13,7 @@ import re2
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
 from limpet.scheduler.canonical import BadUrl, Canonical, canonical
-from limpet.scheduler.pagination import PageSeen, State, heard
+from limpet.scheduler.pagination import PageSeen, State, Step, heard
 
 # The oldest failures of a start page are forgotten first.
 FAILURES_KEPT: Final = 20
@@ -72,6 +72,11 @@ class StartPage:
     # From here on: what is decided.
     next_urls: list[str] = field(default_factory=list)
 
+    @classmethod
+    def paging_of(cls, state: State, *, guess: str | None = None) -> dict[str, Any]:
+        """What is kept of a list. `guess` is the page that is on its way without anybody having linked to it."""
+        return {"list": state.to_json(), "guess": guess}
+
     @property
     def is_open(self) -> bool:
         return self.state in ("pending", "paginating")
@@ -97,41 +102,47 @@ class StartPage:
         says_empty: bool,
         http_status: int,
         most: int,
-    ) -> None:
-        """A list page was fetched and parsed."""
-        self._go_on(
+    ) -> bool:
+        """A list page was fetched and parsed. False where it is past the end of its list: what it shows is not of it."""
+        return self._go_on(
             PageSeen(url, links, "good", item_urls, fingerprint, says_empty, blocked=False, http_status=http_status),
             most=most,
         )
 
-    def lost(self, url: str, *, error: str, http_status: int, most: int) -> None:
-        """A list page was given up. Where it is simply not there, the list may have ended; else a part of it is missing."""
-        if http_status in GONE and url != self.url:
+    def lost(self, url: str, *, error: str, http_status: int, most: int, blocked: bool = False) -> None:
+        """A list page was given up. Where it is not there, the list may have ended; else a part of it is missing.
+
+        Of a page that nobody linked to, any answer of the site but a refusal says that it is not there.
+        """
+        guessed = url == self.paging["guess"] and http_status > 0 and not blocked
+        if url != self.url and (http_status in GONE or guessed):
             self._go_on(
                 PageSeen(url, [], "failed", [], b"", says_empty=False, blocked=False, http_status=http_status),
                 most=most,
             )
         else:
-            self._left()
+            self.left()
             self.fail(f"{url}: {error}")
 
     def fail(self, reason: str) -> None:
         self.state, self.reason, self.next_urls = "failed", reason[:ERROR_KEPT], []
 
-    def _go_on(self, page: PageSeen, *, most: int) -> None:
+    def _go_on(self, page: PageSeen, *, most: int) -> bool:
         self.begun()
-        self._left()
-        step = heard(State.from_json(self.paging), page)
-        self.paging = step.state.to_json()
+        self.left()
+        step = heard(State.from_json(self.paging["list"]), page)
+        self.paging = self.paging_of(step.state, guess=_guess(step, page) or self.paging["guess"])
         if self.pages + len(self.next_urls) + len(step.next_urls) > most:
             self.fail(f"it has more than {most} list pages (max_list_pages)")
-            return
+            return True
         self.next_urls += step.next_urls
         self.reason = step.why
         if step.finished:
             self.state = "completed"
+        return not step.past_end
 
-    def _left(self) -> None:
+    def left(self) -> None:
+        """One of its pages is on its way no more."""
         self.open_pages = max(0, self.open_pages - 1)
 
     def asked(self, count: int) -> None:
@@ -140,3 +151,18 @@ class StartPage:
         self.open_pages += count
         if self.open_pages == 0 and self.state == "paginating":
             self.state = "completed"
+
+
+def _guess(step: Step, page: PageSeen) -> str | None:
+    """The page that is asked for next, where it is the only one and nothing on this page leads there."""
+    if len(step.next_urls) != 1 or tuple(step.state.open_urls) != tuple(step.next_urls):
+        return None
+    (url,) = step.next_urls
+    return None if any(_leads_to(link, url) for link in page.links) else url
+
+
+def _leads_to(link: Link, url: str) -> bool:
+    try:
+        return canonical(link.url).url == url
+    except BadUrl:
+        return False

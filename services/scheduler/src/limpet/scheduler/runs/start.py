@@ -12,6 +12,7 @@ from limpet.kit.pg import Conn
 from limpet.scheduler.canonical import Canonical
 from limpet.scheduler.metrics import TASKS_ADDED
 from limpet.scheduler.pagination import begin
+from limpet.scheduler.runs.listing import StartPage
 from limpet.scheduler.store.domains import lock_domains, wake_domains
 from limpet.scheduler.store.run_pages import add_pages, add_start_pages
 from limpet.scheduler.store.runs import LiveRun, add_run, find_run, live_run
@@ -73,7 +74,7 @@ async def start_run(conn: Conn, wish: Wish) -> Started:
     )
     pages = list(dict.fromkeys(page.url for page in wish.start_pages))
     starts = [
-        (number, url, begin(url, max_pages=wish.options["max_list_pages"] + 1).to_json())
+        (number, url, StartPage.paging_of(begin(url, max_pages=wish.options["max_list_pages"] + 1)))
         for number, url in enumerate(pages, start=1)
     ]
     await add_start_pages(conn, wish.run_id, starts)

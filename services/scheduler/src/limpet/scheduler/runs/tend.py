@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import asyncpg
 import structlog
@@ -55,17 +56,27 @@ class Tend:
         async with self.pool.acquire() as conn:
             over = await over_runs(conn, limit=AT_ONCE)
         for run_id in over:
-            async with self.pool.acquire() as conn, conn.transaction():
-                ending = await finish_run(conn, run_id)
-            if ending is not None:
-                RUNS.labels(ending).inc()
-                log.info("run_ended", run_id=str(run_id), result=ending)
+            await self._apart(run_id, self._finish(run_id))
         async with self.pool.acquire() as conn:
             ended = await uncleared(conn, limit=AT_ONCE)
         for run in ended:
-            await clear(self.pool, run)
+            await self._apart(run["run_id"], clear(self.pool, run))
             self.freed()
         return len(over) + len(ended) + await self._announce()
+
+    async def _finish(self, run_id: UUID) -> None:
+        async with self.pool.acquire() as conn, conn.transaction():
+            ending = await finish_run(conn, run_id)
+        if ending is not None:
+            RUNS.labels(ending).inc()
+            log.info("run_ended", run_id=str(run_id), result=ending)
+
+    async def _apart(self, run_id: UUID, work: Awaitable[None]) -> None:
+        """What goes wrong with one run is tried again in the next round, and keeps no other waiting."""
+        try:
+            await work
+        except (*LOST, *COLLIDED, asyncpg.PostgresError, Retryable) as error:
+            log.warning("run_postponed", run_id=str(run_id), error=repr(error))
 
     async def _announce(self) -> int:
         """A crash between this and its commit repeats it, under the same message id."""
