@@ -62,6 +62,7 @@ bench-products: $(STAMP) ## Make a million products and measure how long it take
 	@$(PY) -m bench.products
 
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
+chaos: $(STAMP) ## Kill every service during a crawl and during runs, and check that nothing was lost or is half
 	@$(PY) -m pytest -s tests/chaos
 
 pace: $(STAMP) ## Crawl one domain for ten minutes with two schedulers and three fetchers and judge every gap

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from prometheus_client import REGISTRY
 
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered
@@ -366,8 +367,10 @@ async def test_s19_the_end_of_a_run_is_told_to_its_webhook_and_to_other_services
 ) -> None:
     run = await begin_run(api, starts=1, webhook_url="http://hooks.test/x")
     await answer_all(pool, {start_url(1): (["a"], None)})
+    before = REGISTRY.get_sample_value("limpet_scheduler_runs_total", {"result": "committed"}) or 0
     await make_tend(pool, bus).round()
     await make_tend(pool, bus).round()
+    assert REGISTRY.get_sample_value("limpet_scheduler_runs_total", {"result": "committed"}) == before + 1
     (delivery,) = await pool.fetch("SELECT event, body FROM webhook_deliveries")
     assert delivery["event"] == "run.committed"
     assert run["run_id"] in delivery["body"]

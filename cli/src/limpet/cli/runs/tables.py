@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.console import Group
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 Answer = Mapping[str, Any]
 COLOURS: Final = {
@@ -44,7 +44,8 @@ def ending(run: Answer) -> str:
 
 
 def start_page_table(pages: Sequence[Answer]) -> Table:
-    table = Table("", "start page", "state", "URLs", "list pages", "failures", "what was last", title_justify="left")
+    where = Column("start page", overflow="fold")
+    table = Table("", where, "state", "URLs", "list pages", "failures", "what was last", title_justify="left")
     shown = pages if len(pages) <= ROWS else sorted(pages, key=lambda page: _ORDER.get(page["state"], 9))[:ROWS]
     for page in shown:
         history = page["failure_history"]
@@ -68,7 +69,9 @@ def view(run: Answer, pages: Sequence[Answer]) -> Group:
 
 
 def run_table(runs: Sequence[Answer]) -> Table:
-    table = Table("run", "site", "state", "start pages", "URLs", "new tasks", "begun", "why", title_justify="left")
+    # An id is there to be copied.
+    whole = Column("run", no_wrap=True, min_width=36)
+    table = Table(whole, "site", "state", "start pages", "URLs", "new tasks", "begun", "why", title_justify="left")
     for run in runs:
         pages = run["start_pages"]
         table.add_row(
