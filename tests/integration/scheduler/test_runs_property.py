@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
-from typing import Any, TypeVar
-from uuid import uuid4
 
-import asyncpg
-import httpx
 from google.protobuf.message import Message
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import initialize, invariant, rule
 
 from limpet.cli.local.postgres import Postgres
 from limpet.contracts.events.v1.parse_pb2 import ParseFailed
-from limpet.kit.bus import Bus, open_bus
-from limpet.kit.migrate import migrate
-from limpet.kit.pg import Pool, open_pool
-from limpet.scheduler.main import PLANS
 from limpet.scheduler.runs.clear import clear
 from limpet.scheduler.runs.commit import finish_run
 from limpet.scheduler.store.permits import Permit
 from limpet.scheduler.store.runs import over_runs, uncleared
+from tests.support.machine import Machine, run_machine
 from tests.support.runs import HOST, blocked, fetched, make_tend, read, unreachable
-from tests.support.scheduler_api import scheduler_api
 from tests.support.scheduling import come_due, grant, make_domain, make_reclaim, make_settle
 from tests.support.task_states import check_all_is_right
 
-T = TypeVar("T")
 EXAMPLES, STEPS = 15, 40
 TABLES = (
     "crawl_tasks, due_tasks, waiting_tasks, permits, parse_leases, attempts, audit, link_parts, batches, runs, run_start_pages,"
@@ -70,30 +58,12 @@ def fact_of(kind: str, permit: Permit) -> Message:
     return read(permit, items_on(start, page), after=after)
 
 
-class Runs(RuleBasedStateMachine):
-    """Set by the test before it runs."""
-
-    runner: asyncio.Runner
-    pool: Pool
-    bus: Bus
-
-    def do(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(work)
-
+class Runs(Machine):
     @initialize()
     def start(self) -> None:
         self.permits: list[Permit] = []
-        self.do(self.pool.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE"))
-        self.do(make_domain(self.pool))
-
-    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
-        async def once() -> httpx.Response:
-            async with scheduler_api(self.pool, self.bus) as client:
-                return await client.request(method, path, json=body)
-
-        answer = self.do(once())
-        assert answer.status_code < 500, answer.text
-        return answer
+        self.run(self.pool.execute(f"TRUNCATE {TABLES} RESTART IDENTITY CASCADE"))
+        self.run(make_domain(self.pool))
 
     @rule(
         starts=st.sets(st.sampled_from(sorted(LENGTHS)), min_size=1),
@@ -110,31 +80,31 @@ class Runs(RuleBasedStateMachine):
 
     @rule()
     def dispatch(self) -> None:
-        self.permits += self.do(grant(self.pool))
+        self.permits += self.run(grant(self.pool))
 
     @rule(draws=st.lists(st.tuples(st.integers(0, 10_000), st.sampled_from(FACTS)), min_size=1, max_size=6))
     def facts(self, *, draws: list[tuple[int, str]]) -> None:
         """Of any attempt there ever was: late, repeated, and in any order. Recent ones are likelier."""
         if self.permits:
             chosen = [(self.permits[-1 - min(at % 8, at % len(self.permits))], kind) for at, kind in draws]
-            self.do(make_settle(self.pool).settle([fact_of(kind, permit) for permit, kind in chosen]))
+            self.run(make_settle(self.pool).settle([fact_of(kind, permit) for permit, kind in chosen]))
 
     @rule()
     def leases_expire(self) -> None:
-        self.do(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s' WHERE task_id % 2 = 0"))
-        self.do(self.pool.execute("UPDATE parse_leases SET lease_until = now() - interval '1 s'"))
-        self.do(make_reclaim(self.pool, self.bus).expire_permits())
-        self.do(make_reclaim(self.pool, self.bus).ask_parses())
+        self.run(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s' WHERE task_id % 2 = 0"))
+        self.run(self.pool.execute("UPDATE parse_leases SET lease_until = now() - interval '1 s'"))
+        self.run(make_reclaim(self.pool, self.bus).expire_permits())
+        self.run(make_reclaim(self.pool, self.bus).ask_parses())
 
     @rule()
     def time_passes(self) -> None:
-        self.do(come_due(self.pool))
-        self.do(self.pool.execute("UPDATE domains SET breaker_state = 'closed', held_until = '-infinity'"))
-        self.do(self.pool.execute("UPDATE domains SET ready_at = least(ready_at, now())"))
+        self.run(come_due(self.pool))
+        self.run(self.pool.execute("UPDATE domains SET breaker_state = 'closed', held_until = '-infinity'"))
+        self.run(self.pool.execute("UPDATE domains SET ready_at = least(ready_at, now())"))
 
     @rule()
     def tend(self) -> None:
-        self.do(make_tend(self.pool, self.bus).round())
+        self.run(make_tend(self.pool, self.bus).round())
 
     @rule()
     def die_in_the_middle(self) -> None:
@@ -150,7 +120,7 @@ class Runs(RuleBasedStateMachine):
                     async with conn.transaction():
                         await finish_run(conn, run_id)
 
-        self.do(half())
+        self.run(half())
 
     @rule()
     def clear_twice(self) -> None:
@@ -158,17 +128,17 @@ class Runs(RuleBasedStateMachine):
             for run in await uncleared(self.pool, limit=10):  # type: ignore[arg-type]
                 await asyncio.gather(clear(self.pool, run), clear(self.pool, run))
 
-        self.do(twice())
+        self.run(twice())
 
     @rule()
     def abort(self) -> None:
-        for run in self.do(self.pool.fetch("SELECT run_id FROM runs ORDER BY run_no DESC LIMIT 1")):
+        for run in self.run(self.pool.fetch("SELECT run_id FROM runs ORDER BY run_no DESC LIMIT 1")):
             assert self.ask("POST", f"/api/admin/runs/{run['run_id']}/abort").status_code in (200, 409)
 
     @invariant()
     def nothing_is_half(self) -> None:
         if hasattr(self, "permits"):
-            self.do(self.judge())
+            self.run(self.judge())
 
     async def judge(self) -> None:
         pool = self.pool
@@ -213,44 +183,18 @@ class Runs(RuleBasedStateMachine):
         if not hasattr(self, "permits"):
             return
         for _ in range(80):
-            self.do(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s'"))
+            self.run(self.pool.execute("UPDATE permits SET lease_until = now() - interval '1 s'"))
             self.leases_expire()
             self.time_passes()
-            permits = self.do(grant(self.pool))
-            self.do(make_settle(self.pool).settle([fact_of("read", permit) for permit in permits]))
-            self.do(make_settle(self.pool).settle([fact_of("read", permit) for permit in self.permits]))
+            permits = self.run(grant(self.pool))
+            self.run(make_settle(self.pool).settle([fact_of("read", permit) for permit in permits]))
+            self.run(make_settle(self.pool).settle([fact_of("read", permit) for permit in self.permits]))
             self.tend()
-            if not self.do(self.pool.fetchval("SELECT count(*) FROM runs WHERE cleared_at IS NULL")):
+            if not self.run(self.pool.fetchval("SELECT count(*) FROM runs WHERE cleared_at IS NULL")):
                 break
-        assert self.do(self.pool.fetch("SELECT run_id, state FROM runs WHERE cleared_at IS NULL")) == []
-        self.do(self.judge())
-
-
-async def fresh(postgres: Postgres) -> str:
-    name = f"runs_{uuid4().hex}"
-    conn = await asyncpg.connect(postgres.dsn("postgres"))
-    await conn.execute(f'CREATE DATABASE "{name}"')
-    await conn.close()
-    await migrate(postgres.dsn(name), "limpet.scheduler")
-    return postgres.dsn(name)
+        assert self.run(self.pool.fetch("SELECT run_id, state FROM runs WHERE cleared_at IS NULL")) == []
+        self.run(self.judge())
 
 
 def test_s19_s20_no_order_of_facts_and_deaths_makes_a_half_run(postgres: Postgres, nats_url: str) -> None:
-    with asyncio.Runner() as runner:
-        stack = AsyncExitStack()
-        try:
-            Runs.runner = runner
-            dsn = runner.run(fresh(postgres))
-            Runs.pool = runner.run(stack.enter_async_context(open_pool(dsn, settings=PLANS)))
-            Runs.bus = runner.run(stack.enter_async_context(open_bus(nats_url, name="property")))
-            run_state_machine_as_test(
-                Runs,
-                settings=settings(
-                    max_examples=EXAMPLES,
-                    stateful_step_count=STEPS,
-                    deadline=None,
-                    suppress_health_check=list(HealthCheck),
-                ),
-            )
-        finally:
-            runner.run(stack.aclose())
+    run_machine(Runs, postgres, nats_url, examples=EXAMPLES, steps=STEPS)
