@@ -61,7 +61,6 @@ bench-broker: $(STAMP) ## Measure how many leases with reports a second the prox
 bench-products: $(STAMP) ## Make a million products and measure how long it takes to find some by text and price
 	@$(PY) -m bench.products
 
-chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 chaos: $(STAMP) ## Kill every service during a crawl and during runs, and check that nothing was lost or is half
 	@$(PY) -m pytest -s tests/chaos
 
