@@ -52,13 +52,16 @@ bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compar
 bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the scheduler's queue on millions of rows
 	@$(PY) -m bench.scheduler
 
+bench-runs: $(STAMP) ## Collect a run of 500,000 URLs, commit it in one transaction, and post it again
+	@$(PY) -m bench.scheduler --only runs
+
 bench-broker: $(STAMP) ## Measure how many leases with reports a second the proxy broker gives, and how fast
 	@$(PY) -m bench.broker
 
 bench-products: $(STAMP) ## Make a million products and measure how long it takes to find some by text and price
 	@$(PY) -m bench.products
 
-chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
+chaos: $(STAMP) ## Kill every service during a crawl and during runs, and check that nothing was lost or is half
 	@$(PY) -m pytest -s tests/chaos
 
 pace: $(STAMP) ## Crawl one domain for ten minutes with two schedulers and three fetchers and judge every gap
@@ -73,4 +76,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker bench-products chaos pace scaling lock clean
+.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-runs bench-broker bench-products chaos pace scaling lock clean

@@ -7,7 +7,7 @@ import sys
 
 import uvloop
 
-from bench.scheduler import claim, fairness, rates
+from bench.scheduler import claim, fairness, rates, runs
 from bench.scheduler.server import server
 from limpet.kit.log import setup_logging
 
@@ -30,13 +30,16 @@ async def bench(given: argparse.Namespace) -> None:
         if "fairness" in parts:
             races = await fairness.measure(own, crowd=CROWD)
             print("\n" + fairness.table(races, crowd=CROWD), flush=True)
+        if given.only == "runs":
+            print("\n" + runs.table(await runs.measure(own, urls=given.urls)), flush=True)
 
 
 def main() -> int:
     options = argparse.ArgumentParser(prog="python -m bench.scheduler", description=__doc__)
     options.add_argument("--quick", action="store_true", help="leave out 5 million rows")
-    options.add_argument("--only", choices=PARTS, help="one of the three tables")
+    options.add_argument("--only", choices=(*PARTS, "runs"), help="one of the tables")
     options.add_argument("--tasks", type=int, default=100_000, help="tasks that are granted and settled for the rates")
+    options.add_argument("--urls", type=int, default=500_000, help="URLs of the run in the table of runs")
     options.add_argument("--explain", action="store_true", help="print EXPLAIN (ANALYZE, BUFFERS) of every statement")
     given = options.parse_args()
     setup_logging("bench", "WARNING")

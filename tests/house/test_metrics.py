@@ -17,6 +17,7 @@ CLOSED |= {
     "status",  # health: the verdicts
     "upstream",  # health: the services behind the front door
     "scope",  # proxy-broker: "proxy" or "pair"
+    "result",  # scheduler: how a run ended, "committed" or "aborted"
     "consumer",  # kit: names in limpet.kit.streams
 }
 NEVER = {"url", "task", "task_id", "domain", "host", "path", "proxy", "proxy_id", "worker_id", "error", "message"}

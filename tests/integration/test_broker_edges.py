@@ -239,4 +239,5 @@ async def test_b10_the_broker_answers_for_its_health_and_describes_itself(runnin
     assert [method.name for file in files for service in file.service for method in service.method] == [
         "Lease",
         "Report",
+        "ListBlocked",
     ]

@@ -18,10 +18,10 @@ from limpet.contracts.events.v1.batch_pb2 import Batch
 from limpet.contracts.events.v1.beat_pb2 import Beat, ErrorOccurred
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed
 from limpet.kit import tracing
-from limpet.kit.bus import Bus
+from limpet.kit.bus import Bus, open_bus
 from limpet.kit.delivery import Delivery
 from limpet.kit.errors import Permanent, Retryable
-from limpet.kit.streams import HEALTH_ERRORS, ConsumerSpec
+from limpet.kit.streams import FACTS, HEALTH_ERRORS, ConsumerSpec
 from tests.support.parts import running
 from tests.support.waiting import until
 
@@ -76,6 +76,18 @@ async def settled(bus: Bus, spec: ConsumerSpec) -> None:
         return await unacked(bus, spec) == (0, 0)
 
     await until(nothing_left)
+
+
+async def test_a_stream_of_an_older_version_takes_new_subjects_and_keeps_what_it_holds(nats_url: str) -> None:
+    async with open_bus(nats_url, name="older") as older:
+        js = older.client.jetstream()
+        await js.publish("domain.changed.1", b"kept")
+        there = (await js.stream_info("FACTS")).config
+        await js.update_stream(there, subjects=["domain.changed.*", "older.only.*"])
+    async with open_bus(nats_url, name="newer") as newer:
+        info = await newer.client.jetstream().stream_info("FACTS")
+        assert set(FACTS.subjects) | {"older.only.*"} == set(info.config.subjects or ())
+        assert info.state.messages == 1
 
 
 async def test_a_message_with_a_repeated_key_is_stored_once(bus: Bus) -> None:

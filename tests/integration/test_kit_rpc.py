@@ -18,6 +18,8 @@ from limpet.contracts.proxy.v1.proxy_service_pb2 import (
     Grant,
     LeaseRequest,
     LeaseResponse,
+    ListBlockedRequest,
+    ListBlockedResponse,
     ReportRequest,
     ReportResponse,
 )
@@ -49,6 +51,9 @@ class Echo(ProxyServiceServicer):
 
     async def Report(self, request: ReportRequest, context: Any) -> ReportResponse:  # noqa: N802  # gRPC's name
         return ReportResponse(taken=len(request.uses))
+
+    async def ListBlocked(self, request: ListBlockedRequest, context: Any) -> ListBlockedResponse:  # noqa: N802
+        return ListBlockedResponse()
 
 
 @asynccontextmanager

@@ -14,6 +14,8 @@ from limpet.contracts.proxy.v1.proxy_service_pb2 import (
     Grant,
     LeaseRequest,
     LeaseResponse,
+    ListBlockedRequest,
+    ListBlockedResponse,
     ReportRequest,
     ReportResponse,
     Used,
@@ -57,6 +59,9 @@ class ToldBroker(ProxyServiceServicer):
         self.uses += request.uses
         self.closed |= {used.lease_id for used in request.uses}
         return ReportResponse(taken=len(request.uses))
+
+    async def ListBlocked(self, request: ListBlockedRequest, _context: Any) -> ListBlockedResponse:  # noqa: N802
+        return ListBlockedResponse()
 
     def _give(self, want: Want) -> Grant:
         key = (want.task_id, want.attempt)

@@ -71,7 +71,7 @@ async def test_a_repeat_gets_the_first_answer_and_does_nothing(
     assert first.status_code == status, first.text
     assert REPLAYED not in first.headers
     # What it made is gone, so a repeat that is carried out would make it again.
-    await pool.execute("TRUNCATE crawl_tasks, batches")
+    await pool.execute("TRUNCATE crawl_tasks, batches CASCADE")
     await pool.execute("DELETE FROM domains WHERE name <> 'shop.test'")
     again = await api.post(path, json=body, headers=keyed("one"))
     assert (again.status_code, again.content) == (status, first.content)

@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
-from uuid import uuid4
+from typing import Any
 
-import asyncpg
-import httpx
 from google.protobuf.message import Message
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from limpet.cli.local.postgres import Postgres
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
-from limpet.kit.bus import Bus, open_bus
 from limpet.kit.clock import to_stamp
-from limpet.kit.migrate import migrate
-from limpet.kit.pg import Pool, open_pool
 from limpet.scheduler.lifecycle import Status, allowed
-from limpet.scheduler.main import PLANS
 from limpet.scheduler.store.permits import Permit
-from tests.support.scheduler_api import scheduler_api
+from tests.support.machine import Machine, run_machine
 from tests.support.scheduling import come_due, grant, make_reclaim, make_settle
 from tests.support.task_states import check_all_is_right
 
-T = TypeVar("T")
 EXAMPLES, STEPS = 12, 30
 HOST, LIMIT, PER_GROUP = "shop.test", 6, 2
 TABLES = (
@@ -93,16 +79,7 @@ def fact_of(kind: str, permit: Permit) -> Message:
     return FetchReturned(**key, reason=ReturnReason.RETURN_REASON_LATE)
 
 
-class Lifecycle(RuleBasedStateMachine):
-    """Set by the test before it runs."""
-
-    runner: asyncio.Runner
-    pool: Pool
-    bus: Bus
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        return self.runner.run(work)
-
+class Lifecycle(Machine):
     @initialize(robots=st.booleans(), recurring=st.booleans())
     def start(self, *, robots: bool, recurring: bool) -> None:
         self.recurring = recurring
@@ -114,15 +91,6 @@ class Lifecycle(RuleBasedStateMachine):
         }  # fmt: skip
         assert self.ask("POST", "/api/admin/domains", domain).status_code == 201
         assert self.ask("POST", "/api/admin/batches", {"name": "all"}).status_code == 201
-
-    def ask(self, method: str, path: str, body: object = None) -> httpx.Response:
-        async def once() -> httpx.Response:
-            async with scheduler_api(self.pool, self.bus) as client:
-                return await client.request(method, path, json=body)
-
-        answer = self.run(once())
-        assert answer.status_code < 500, answer.text
-        return answer
 
     @rule(
         numbers=st.lists(st.integers(0, 11), min_size=1, max_size=6),
@@ -241,32 +209,5 @@ class Lifecycle(RuleBasedStateMachine):
         assert open_tasks == [], f"stuck for ever: {open_tasks}"
 
 
-async def fresh(postgres: Postgres) -> str:
-    """The address of a migrated database; the server goes when the tests have run, and the database with it."""
-    name = f"property_{uuid4().hex}"
-    conn = await asyncpg.connect(postgres.dsn("postgres"))
-    await conn.execute(f'CREATE DATABASE "{name}"')
-    await conn.close()
-    await migrate(postgres.dsn(name), "limpet.scheduler")
-    return postgres.dsn(name)
-
-
 def test_s3_no_order_of_calls_and_events_breaks_the_lifecycle(postgres: Postgres, nats_url: str) -> None:
-    with asyncio.Runner() as runner:
-        stack = AsyncExitStack()
-        try:
-            Lifecycle.runner = runner
-            dsn = runner.run(fresh(postgres))
-            Lifecycle.pool = runner.run(stack.enter_async_context(open_pool(dsn, settings=PLANS)))
-            Lifecycle.bus = runner.run(stack.enter_async_context(open_bus(nats_url, name="property")))
-            run_state_machine_as_test(
-                Lifecycle,
-                settings=settings(
-                    max_examples=EXAMPLES,
-                    stateful_step_count=STEPS,
-                    deadline=None,
-                    suppress_health_check=list(HealthCheck),
-                ),
-            )
-        finally:
-            runner.run(stack.aclose())
+    run_machine(Lifecycle, postgres, nats_url, examples=EXAMPLES, steps=STEPS)

@@ -12,6 +12,7 @@ from limpet.cli.parse import parse
 from limpet.cli.parsers import app as parsers
 from limpet.cli.proxies.commands import app as proxies
 from limpet.cli.reparse import reparse
+from limpet.cli.runs.commands import app as runs
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -29,6 +30,7 @@ app.command()(explain)
 app.command()(export)
 app.command()(reparse)
 app.add_typer(proxies, name="proxies")
+app.add_typer(runs, name="run")
 app.command()(judge)
 app.command()(parse)
 app.add_typer(parsers, name="parser")

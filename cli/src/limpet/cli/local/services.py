@@ -96,7 +96,7 @@ def environment(name: str, wiring: Wiring) -> dict[str, str]:
         env["LIMPET_ALLOWED_HOSTS_FILE"] = str(wiring.data / "allowed-hosts")
     if service == "scheduler":
         env["LIMPET_WEBHOOK_SECRET"] = wiring.webhook_secret
-    if service == "fetcher":
+    if service in ("scheduler", "fetcher"):
         env["LIMPET_BROKER_ADDRESS"] = f"{LOOPBACK}:{wiring.ports['proxy-broker.grpc']}"
     if service == "proxy-broker":
         env["LIMPET_GRPC_PORT"] = str(wiring.ports["proxy-broker.grpc"])

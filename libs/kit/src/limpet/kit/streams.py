@@ -39,7 +39,7 @@ PAGES = StreamSpec("PAGES", ("crawl.page.*", "crawl.fetch.failed", "crawl.fetch.
 PARSED = StreamSpec("PARSED", ("crawl.parsed.*", "crawl.links.*"))
 FACTS = StreamSpec(
     "FACTS",
-    ("domain.changed.*", "proxy.changed.*", "watch.changed.*"),
+    ("domain.changed.*", "proxy.changed.*", "watch.changed.*", "run.ended.*"),
     max_age=0,
     per_subject=1,
     discard=DiscardPolicy.OLD,
@@ -82,7 +82,10 @@ async def ensure(js: JetStreamContext, *, replicas: int) -> None:
 
 async def _ensure_stream(js: JetStreamContext, spec: StreamSpec, *, replicas: int) -> None:
     try:
-        await js.stream_info(spec.name)
+        there = (await js.stream_info(spec.name)).config
+        if not set(spec.subjects) <= set(there.subjects or ()):
+            # Made by an older version. What only the stream has stays, for versions that roll out side by side.
+            await js.update_stream(there, subjects=sorted({*(there.subjects or ()), *spec.subjects}))
     except NotFoundError:
         await js.add_stream(
             StreamConfig(

@@ -12,6 +12,7 @@ OWNERS: Final[Mapping[str, Upstream]] = {
     "/api/admin/domains": "scheduler",
     "/api/admin/batches": "scheduler",
     "/api/admin/runs": "scheduler",
+    "/api/admin/run-schedules": "scheduler",
     "/api/admin/dead-letters": "scheduler",
     "/api/admin/webhooks": "scheduler",
     "/api/admin/explain": "scheduler",

@@ -60,6 +60,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         announce = Announce(pool, bus)
         pulse = Pulse(bus, service=SERVICE, worker_id=settings.worker_id)
         calls = server.Server(
+            pool=pool,
             lease=Lease(pool=call_pool, vault=vault, proxy=proxy, pair=pair, patience=Patience()),
             report=Report(
                 pool=call_pool,

@@ -23,13 +23,14 @@ from limpet.kit import tracing
 from limpet.kit.beat import Pulse
 from limpet.kit.clock import to_stamp
 from limpet.kit.gather import Gather
-from limpet.kit.pg import LOST
+from limpet.kit.pg import LOST, Pool
 from limpet.proxy_broker import metrics
 from limpet.proxy_broker.blame import Outcome, Use
 from limpet.proxy_broker.errors import BadRequest
 from limpet.proxy_broker.lease import Grant, Lease, Want
 from limpet.proxy_broker.refusal import Refusal
 from limpet.proxy_broker.report import Report
+from limpet.proxy_broker.store.pairs import blocked_of
 
 log = structlog.get_logger()
 
@@ -60,8 +61,9 @@ Q = TypeVar("Q")
 
 @dataclass(frozen=True, kw_only=True)
 class Server(ProxyServiceServicer):
-    """The contract's two calls."""
+    """The contract's calls."""
 
+    pool: Pool
     lease: Lease
     report: Report
     pulse: Pulse
@@ -94,6 +96,19 @@ class Server(ProxyServiceServicer):
         with metrics.REPORT_SECONDS.time():
             taken = await self._within_deadline(self._report(request), context)
         return pb.ReportResponse(taken=taken)
+
+    async def ListBlocked(self, request: pb.ListBlockedRequest, context: Context) -> pb.ListBlockedResponse:  # noqa: N802
+        found = await self._within_deadline(self._blocked(request), context)
+        blocks = [pb.DomainBlocks(domain=domain, proxy_ids=proxy_ids) for domain, proxy_ids in found.items()]
+        return pb.ListBlockedResponse(blocks=blocks)
+
+    async def _blocked(self, request: pb.ListBlockedRequest) -> dict[str, list[int]]:
+        _check_count("domains", len(request.domains))
+        for n, domain in enumerate(request.domains):
+            if not domain or len(domain) > MAX_DOMAIN or "\0" in domain:
+                raise BadRequest(f"domains[{n}]: must hold 1 to {MAX_DOMAIN} characters")
+        async with self.pool.acquire() as conn:
+            return await blocked_of(conn, request.domains)
 
     async def _lease(self, request: pb.LeaseRequest) -> list[Grant | Refusal]:
         _check_count("wants", len(request.wants))

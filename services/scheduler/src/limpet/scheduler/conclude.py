@@ -1,4 +1,4 @@
-"""What follows when tasks have ended: their batches count down, those who wait for them or asked to be told hear of it."""
+"""What follows when tasks have ended: batches count down, runs hear of list pages, and so do those who wait or asked to be told."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from random import Random
 from limpet.kit.pg import Conn
 from limpet.scheduler.lifecycle import TERMINAL
 from limpet.scheduler.outcome import TaskRow
+from limpet.scheduler.runs.collect import give_up
 from limpet.scheduler.store.batches import close_batches, count_batch
 from limpet.scheduler.store.children import add_ends
 from limpet.scheduler.store.task_lists import ended_tasks
@@ -32,6 +33,7 @@ async def conclude(conn: Conn, tasks: Sequence[TaskRow]) -> None:
                 make_delivery(row["webhook_url"], "batch.ended", subject, occurred_at=row["ended_at"], rng=Random())
             )
     await add_deliveries(conn, deliveries)
+    await give_up(conn, ended)
 
 
 async def _about_tasks(conn: Conn, task_ids: Sequence[int]) -> list[Delivery]:

@@ -12,6 +12,7 @@ from limpet.kit.errors import Retryable
 from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.metrics import TASKS_ADDED
+from limpet.scheduler.runs.collect import collect_links
 from limpet.scheduler.store.batches import lock_batches
 from limpet.scheduler.store.domains import lock_domain_ids, wake_domains
 from limpet.scheduler.store.link_parts import add_link_part
@@ -50,6 +51,8 @@ class Discover:
                 return
             found = [Found(task.domain_id, task.batch_id, [link.url for link in part.links])]
             admitted = await self.add(conn, found) if task.batch_id is not None else []
+            if task.kind == "list":
+                await collect_links(conn, task, part.links)
             await add_link_part(conn, task_id=part.task_id, attempt=part.attempt, part=part.part)
         self.remember(admitted)
 

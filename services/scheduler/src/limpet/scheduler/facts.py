@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from uuid import UUID
 
 from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.politeness import Pace
@@ -117,6 +118,10 @@ class TaskFacts:
     actor: str | None
     reason: str | None
     now: datetime
+    # The run that a list page belongs to, and which of its start pages.
+    run_id: UUID | None = None
+    start_no: int | None = None
+    run_state: str | None = None
 
 
 @dataclass(frozen=True)

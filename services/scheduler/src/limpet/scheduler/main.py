@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceStub
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
@@ -12,12 +13,14 @@ from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
 from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import serve_rest
+from limpet.kit.rpc import open_channel
 from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import load
 from limpet.kit.streams import SCHEDULER_DISCOVER, SCHEDULER_SETTLE_PAGES, SCHEDULER_SETTLE_PARSED
 from limpet.scheduler.announce import Announce
 from limpet.scheduler.api.app import make_api
+from limpet.scheduler.blocklists import Blocklists
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.census import Census
 from limpet.scheduler.courier import open_courier
@@ -31,6 +34,8 @@ from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.retention import Retention
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.ripen import Ripen
+from limpet.scheduler.runs.calendar import Calendar
+from limpet.scheduler.runs.tend import Tend
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
@@ -54,6 +59,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         open_pool(dsn, size=12, readiness=readiness, settings=PLANS) as pool,
         open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
         open_courier(settings.guard) as courier,
+        open_channel(settings.broker_address) as channel,
     ):
         await migrate(dsn, "limpet.scheduler")
         capacity = Capacity(floor=settings.window_floor)
@@ -83,6 +89,9 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         ripen = Ripen(pool, every=0.25, freed=dispatch.wake, parse_lease=parse_lease)
         announce = Announce(pool, bus)
         notices = Notices(pool)
+        tend = Tend(pool, bus, every=settings.run_tick_seconds, freed=dispatch.wake)
+        calendar = Calendar(pool, every=settings.run_tick_seconds, freed=dispatch.wake)
+        blocklists = Blocklists(ProxyServiceStub(channel) if settings.broker_address else None)
         signer = Signer(settings.webhook_secret.get_secret_value().encode())
         webhooks = Webhooks(pool, courier, signer)
         explainer = Explain(
@@ -97,6 +106,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
                 "attempts": timedelta(days=settings.retention_attempts_days),
                 "audit": timedelta(days=settings.retention_audit_days),
             },
+            runs_kept=timedelta(days=settings.retention_runs_days),
         )
         await bus.subscribe("beat.fetcher", capacity.on_beat)
         await bus.subscribe("clock.read", notices.on_clock_read, queue="scheduler")
@@ -115,6 +125,8 @@ async def work(settings: Settings, readiness: Readiness) -> None:
                     changed=announce.wake,
                     signer=signer,
                     explainer=explainer,
+                    ended=tend.wake,
+                    blocklists=blocklists,
                 ),
                 host=settings.http_host,
                 port=settings.http_port,
@@ -131,6 +143,8 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             announce=announce.run(),
             dispatch=dispatch.run(),
             webhooks=webhooks.run(),
+            runs=tend.run(),
+            run_calendar=calendar.run(),
             retention=retention.run(),
         )
 

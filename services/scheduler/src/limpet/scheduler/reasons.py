@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from limpet.scheduler.facts import Explanation, Facts, Wakes, Why
 from limpet.scheduler.lifecycle import FETCHING, PARSE_PHASE, Status
 from limpet.scheduler.queue_reasons import still_closed, why_queued
@@ -12,6 +14,14 @@ AGAIN = "it enters the queue of its domain"
 
 
 def reason(facts: Facts) -> Explanation:
+    why = _reason(facts)
+    task = facts.task
+    if task.run_id is None:
+        return why
+    return replace(why, sentence=f"{why.sentence}; it is a list page of run {task.run_id}, start page {task.start_no}")
+
+
+def _reason(facts: Facts) -> Explanation:
     match facts.task.status:
         case Status.PENDING:
             return _why_pending(facts)

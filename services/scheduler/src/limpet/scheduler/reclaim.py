@@ -108,7 +108,7 @@ class Reclaim:
         """Back to where it can be tried again; what loses everybody who takes it is given up, but for a robots.txt."""
         before = [task.status for task in tasks]
         for task in tasks:
-            given_up = losses.get(task.task_id, 0) > MAX_LOSSES and task.kind == "page"
+            given_up = losses.get(task.task_id, 0) > MAX_LOSSES and task.kind != "robots"
             task.become(event, Status.FAILED if given_up else back)
             task.error = error if given_up else None
         await change_tasks(conn, list(zip(before, tasks, strict=True)), parse_lease=self.parse_lease, actor="scheduler")

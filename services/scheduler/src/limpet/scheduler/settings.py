@@ -53,6 +53,19 @@ class Settings(RestCommon, GuardedCommon):
     retention_audit_days: int = Field(
         default=180, ge=1, le=36500, description="Days that changes of status are kept, by whole months."
     )
+    retention_runs_days: int = Field(
+        default=90,
+        ge=1,
+        le=36500,
+        description="Days that ended runs are kept. What an aborted run had collected goes after a week.",
+    )
+    run_tick_seconds: float = Field(
+        default=0.5, gt=0, le=60, description="Pause between two looks at runs that may be over."
+    )
+    broker_address: str = Field(
+        default="",
+        description="host:port of the proxy broker's gRPC server, asked for blocked proxies. Empty: they are not known.",
+    )
     webhook_secret: SecretStr = Field(
         default=SecretStr(""),
         description="Secret that webhooks are signed with, 32 characters or more. Without it there are no webhooks.",

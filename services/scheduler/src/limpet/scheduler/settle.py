@@ -33,6 +33,7 @@ from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
 from limpet.scheduler.outcome import TaskRow, apply
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.robots import keep_robots
+from limpet.scheduler.runs.collect import collect
 from limpet.scheduler.store.attempts import add_attempts
 from limpet.scheduler.store.link_parts import count_link_parts
 from limpet.scheduler.store.permits import release_permits
@@ -148,6 +149,7 @@ class Settle:
                     await keep_robots(conn, task, body=bodies.get(task.page.body_key) if task.page else None)
             admitted = await self.discover.add(conn, found)
             await conclude(conn, changed)
+            await collect(conn, taken, tasks)
         self.discover.remember(admitted)
         if released or found:
             # Only these make room or bring work: a round for nothing costs as much as settling a few pages.

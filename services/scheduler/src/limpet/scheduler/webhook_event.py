@@ -19,6 +19,9 @@ _JSON: Final = TypeAdapter(dict[str, Any])
 _TASK: Final = (
     "task_id", "url", "status", "attempt", "http_status_code", "error_message", "completed_at", "batch",
 )  # fmt: skip
+_RUN: Final = (
+    "run_id", "site", "state", "gate", "reason", "urls", "new_tasks", "batch", "created_at", "ended_at",
+)  # fmt: skip
 _BATCH: Final = ("batch_id", "name", "pages", "created_at", "ended_at")
 
 
@@ -29,6 +32,12 @@ def task_subject(row: Mapping[str, Any]) -> dict[str, Any]:
 def batch_subject(row: Mapping[str, Any], tasks: Mapping[str, int]) -> dict[str, Any]:
     """With its tasks by status."""
     return {**{name: row[name] for name in _BATCH}, "tasks": dict(tasks)}
+
+
+def run_subject(row: Mapping[str, Any]) -> dict[str, Any]:
+    """With its start pages by state."""
+    pages = {state: row[state] for state in ("pending", "paginating", "completed", "failed")}
+    return {**{name: row[name] for name in _RUN}, "start_pages": pages}
 
 
 def webhook_body(event: str, subject: Mapping[str, Any], *, delivery_id: UUID, occurred_at: datetime) -> str:

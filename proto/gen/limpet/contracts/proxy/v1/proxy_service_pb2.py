@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-limpet/contracts/proxy/v1/proxy_service.proto\x12\x19limpet.contracts.proxy.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x01\n\x04Want\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0f\n\x07\x63ountry\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x13\n\x0bttl_seconds\x18\x05 \x01(\x05\x12\x13\n\x0btraceparent\x18\x06 \x01(\t\x12\x13\n\x0bsession_key\x18\x07 \x01(\t\x12\x16\n\x0e\x64irect_allowed\x18\x08 \x01(\x08\"N\n\x0cLeaseRequest\x12\x0e\n\x06holder\x18\x01 \x01(\t\x12.\n\x05wants\x18\x02 \x03(\x0b\x32\x1f.limpet.contracts.proxy.v1.Want\"\x80\x02\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x10\n\x08proxy_id\x18\x02 \x01(\x03\x12\x10\n\x08protocol\x18\x03 \x01(\t\x12\x0c\n\x04host\x18\x04 \x01(\t\x12\x0c\n\x04port\x18\x05 \x01(\x05\x12\x10\n\x08username\x18\x06 \x01(\t\x12\x10\n\x08password\x18\x07 \x01(\t\x12\x30\n\x0c\x65xpires_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nretry_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07refusal\x18\n \x01(\t\x12\x0e\n\x06\x64irect\x18\x0b \x01(\x08\"A\n\rLeaseResponse\x12\x30\n\x06grants\x18\x01 \x03(\x0b\x32 .limpet.contracts.proxy.v1.Grant\"\x85\x01\n\x04Used\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x33\n\x07outcome\x18\x02 \x01(\x0e\x32\".limpet.contracts.proxy.v1.Outcome\x12\x13\n\x0bresponse_ms\x18\x03 \x01(\x05\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x12\n\nbyte_count\x18\x05 \x01(\x03\">\n\rReportRequest\x12-\n\x04uses\x18\x01 \x03(\x0b\x32\x1f.limpet.contracts.proxy.v1.Used\"\x1f\n\x0eReportResponse\x12\r\n\x05taken\x18\x01 \x01(\x05*\x93\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_SUCCESS\x10\x01\x12\x18\n\x14OUTCOME_PROXY_FAILED\x10\x02\x12\x13\n\x0fOUTCOME_BLOCKED\x10\x03\x12\x17\n\x13OUTCOME_SITE_FAILED\x10\x04\x12\x12\n\x0eOUTCOME_UNUSED\x10\x05\x32\xc9\x01\n\x0cProxyService\x12Z\n\x05Lease\x12\'.limpet.contracts.proxy.v1.LeaseRequest\x1a(.limpet.contracts.proxy.v1.LeaseResponse\x12]\n\x06Report\x12(.limpet.contracts.proxy.v1.ReportRequest\x1a).limpet.contracts.proxy.v1.ReportResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n-limpet/contracts/proxy/v1/proxy_service.proto\x12\x19limpet.contracts.proxy.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xa0\x01\n\x04Want\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x0f\n\x07\x63ountry\x18\x02 \x01(\t\x12\x0f\n\x07task_id\x18\x03 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x04 \x01(\x05\x12\x13\n\x0bttl_seconds\x18\x05 \x01(\x05\x12\x13\n\x0btraceparent\x18\x06 \x01(\t\x12\x13\n\x0bsession_key\x18\x07 \x01(\t\x12\x16\n\x0e\x64irect_allowed\x18\x08 \x01(\x08\"N\n\x0cLeaseRequest\x12\x0e\n\x06holder\x18\x01 \x01(\t\x12.\n\x05wants\x18\x02 \x03(\x0b\x32\x1f.limpet.contracts.proxy.v1.Want\"\x80\x02\n\x05Grant\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x10\n\x08proxy_id\x18\x02 \x01(\x03\x12\x10\n\x08protocol\x18\x03 \x01(\t\x12\x0c\n\x04host\x18\x04 \x01(\t\x12\x0c\n\x04port\x18\x05 \x01(\x05\x12\x10\n\x08username\x18\x06 \x01(\t\x12\x10\n\x08password\x18\x07 \x01(\t\x12\x30\n\x0c\x65xpires_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nretry_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07refusal\x18\n \x01(\t\x12\x0e\n\x06\x64irect\x18\x0b \x01(\x08\"A\n\rLeaseResponse\x12\x30\n\x06grants\x18\x01 \x03(\x0b\x32 .limpet.contracts.proxy.v1.Grant\"\x85\x01\n\x04Used\x12\x10\n\x08lease_id\x18\x01 \x01(\x03\x12\x33\n\x07outcome\x18\x02 \x01(\x0e\x32\".limpet.contracts.proxy.v1.Outcome\x12\x13\n\x0bresponse_ms\x18\x03 \x01(\x05\x12\r\n\x05\x65rror\x18\x04 \x01(\t\x12\x12\n\nbyte_count\x18\x05 \x01(\x03\">\n\rReportRequest\x12-\n\x04uses\x18\x01 \x03(\x0b\x32\x1f.limpet.contracts.proxy.v1.Used\"\x1f\n\x0eReportResponse\x12\r\n\x05taken\x18\x01 \x01(\x05\"%\n\x12ListBlockedRequest\x12\x0f\n\x07\x64omains\x18\x01 \x03(\t\"1\n\x0c\x44omainBlocks\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tproxy_ids\x18\x02 \x03(\x03\"N\n\x13ListBlockedResponse\x12\x37\n\x06\x62locks\x18\x01 \x03(\x0b\x32\'.limpet.contracts.proxy.v1.DomainBlocks*\x93\x01\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x13\n\x0fOUTCOME_SUCCESS\x10\x01\x12\x18\n\x14OUTCOME_PROXY_FAILED\x10\x02\x12\x13\n\x0fOUTCOME_BLOCKED\x10\x03\x12\x17\n\x13OUTCOME_SITE_FAILED\x10\x04\x12\x12\n\x0eOUTCOME_UNUSED\x10\x05\x32\xb7\x02\n\x0cProxyService\x12Z\n\x05Lease\x12\'.limpet.contracts.proxy.v1.LeaseRequest\x1a(.limpet.contracts.proxy.v1.LeaseResponse\x12]\n\x06Report\x12(.limpet.contracts.proxy.v1.ReportRequest\x1a).limpet.contracts.proxy.v1.ReportResponse\x12l\n\x0bListBlocked\x12-.limpet.contracts.proxy.v1.ListBlockedRequest\x1a..limpet.contracts.proxy.v1.ListBlockedResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'limpet.contracts.proxy.v1.proxy_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_OUTCOME']._serialized_start=912
-  _globals['_OUTCOME']._serialized_end=1059
+  _globals['_OUTCOME']._serialized_start=1082
+  _globals['_OUTCOME']._serialized_end=1229
   _globals['_WANT']._serialized_start=110
   _globals['_WANT']._serialized_end=270
   _globals['_LEASEREQUEST']._serialized_start=272
@@ -48,6 +48,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPORTREQUEST']._serialized_end=876
   _globals['_REPORTRESPONSE']._serialized_start=878
   _globals['_REPORTRESPONSE']._serialized_end=909
-  _globals['_PROXYSERVICE']._serialized_start=1062
-  _globals['_PROXYSERVICE']._serialized_end=1263
+  _globals['_LISTBLOCKEDREQUEST']._serialized_start=911
+  _globals['_LISTBLOCKEDREQUEST']._serialized_end=948
+  _globals['_DOMAINBLOCKS']._serialized_start=950
+  _globals['_DOMAINBLOCKS']._serialized_end=999
+  _globals['_LISTBLOCKEDRESPONSE']._serialized_start=1001
+  _globals['_LISTBLOCKEDRESPONSE']._serialized_end=1079
+  _globals['_PROXYSERVICE']._serialized_start=1232
+  _globals['_PROXYSERVICE']._serialized_end=1543
 # @@protoc_insertion_point(module_scope)

@@ -45,6 +45,11 @@ class ProxyServiceStub:
                 request_serializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportRequest.SerializeToString,
                 response_deserializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportResponse.FromString,
                 _registered_method=True)
+        self.ListBlocked = channel.unary_unary(
+                '/limpet.contracts.proxy.v1.ProxyService/ListBlocked',
+                request_serializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedRequest.SerializeToString,
+                response_deserializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedResponse.FromString,
+                _registered_method=True)
 
 
 class ProxyServiceServicer:
@@ -65,6 +70,13 @@ class ProxyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListBlocked(self, request, context):
+        """Says which proxies are on the blocklists of domains now.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ProxyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +89,11 @@ def add_ProxyServiceServicer_to_server(servicer, server):
                     servicer.Report,
                     request_deserializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportRequest.FromString,
                     response_serializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportResponse.SerializeToString,
+            ),
+            'ListBlocked': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBlocked,
+                    request_deserializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedRequest.FromString,
+                    response_serializer=limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +151,33 @@ class ProxyService:
             '/limpet.contracts.proxy.v1.ProxyService/Report',
             limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportRequest.SerializeToString,
             limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ReportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBlocked(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/limpet.contracts.proxy.v1.ProxyService/ListBlocked',
+            limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedRequest.SerializeToString,
+            limpet_dot_contracts_dot_proxy_dot_v1_dot_proxy__service__pb2.ListBlockedResponse.FromString,
             options,
             channel_credentials,
             insecure,

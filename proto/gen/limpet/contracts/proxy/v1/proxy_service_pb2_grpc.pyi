@@ -37,6 +37,8 @@ class ProxyServiceStub:
     """Leases proxies. The answer holds one grant per want, in the same order."""
     Report: _grpc.UnaryUnaryMultiCallable[_proxy_service_pb2.ReportRequest, _proxy_service_pb2.ReportResponse]
     """Reports how leases went and gives them back. Reporting a lease twice changes nothing."""
+    ListBlocked: _grpc.UnaryUnaryMultiCallable[_proxy_service_pb2.ListBlockedRequest, _proxy_service_pb2.ListBlockedResponse]
+    """Says which proxies are on the blocklists of domains now."""
 
 @_typing.type_check_only
 class ProxyServiceAsyncStub(ProxyServiceStub):
@@ -47,6 +49,8 @@ class ProxyServiceAsyncStub(ProxyServiceStub):
     """Leases proxies. The answer holds one grant per want, in the same order."""
     Report: _aio.UnaryUnaryMultiCallable[_proxy_service_pb2.ReportRequest, _proxy_service_pb2.ReportResponse]  # type: ignore[assignment]
     """Reports how leases went and gives them back. Reporting a lease twice changes nothing."""
+    ListBlocked: _aio.UnaryUnaryMultiCallable[_proxy_service_pb2.ListBlockedRequest, _proxy_service_pb2.ListBlockedResponse]  # type: ignore[assignment]
+    """Says which proxies are on the blocklists of domains now."""
 
 class ProxyServiceServicer(metaclass=_abc_1.ABCMeta):
     """Hands out proxies and learns how they did. Both calls take many at once: one call per page would cost more than the page."""
@@ -66,5 +70,13 @@ class ProxyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_proxy_service_pb2.ReportResponse, _abc.Awaitable[_proxy_service_pb2.ReportResponse]]:
         """Reports how leases went and gives them back. Reporting a lease twice changes nothing."""
+
+    @_abc_1.abstractmethod
+    def ListBlocked(
+        self,
+        request: _proxy_service_pb2.ListBlockedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_proxy_service_pb2.ListBlockedResponse, _abc.Awaitable[_proxy_service_pb2.ListBlockedResponse]]:
+        """Says which proxies are on the blocklists of domains now."""
 
 def add_ProxyServiceServicer_to_server(servicer: ProxyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -135,6 +135,17 @@ async def list_after(
     return [Pair(**row) for row in await conn.fetch(LIST, domain, after, only, limit, assigned)]
 
 
+BLOCKED_OF: Final = """
+    SELECT domain, array_agg(proxy_id ORDER BY proxy_id) AS proxy_ids FROM pairs
+     WHERE domain = ANY($1::text[]) AND blocked_until > statement_timestamp() GROUP BY domain ORDER BY domain
+"""
+
+
+async def blocked_of(conn: Conn, domains: Sequence[str]) -> dict[str, list[int]]:
+    """The blocklists of these domains; those that have none are left out."""
+    return {row["domain"]: row["proxy_ids"] for row in await conn.fetch(BLOCKED_OF, list(domains))}
+
+
 LIST_BLOCKED: Final = """
     SELECT proxy_id, block_count, last_blocked_at, last_error, blocked_until
       FROM pairs

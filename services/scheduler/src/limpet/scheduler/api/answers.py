@@ -82,7 +82,7 @@ class Task(BaseModel):
     created_at: datetime
     updated_at: datetime
     created_by: str
-    kind: Literal["page", "robots"]
+    kind: Literal["page", "robots", "list"]
     note: str | None
     next_crawl_at: datetime | None
     paused_from: Status | None

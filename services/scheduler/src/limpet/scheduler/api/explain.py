@@ -123,6 +123,9 @@ def details(facts: Facts) -> dict[str, Any]:
         "parent": {"task_id": task.parent_task_id, "url": task.parent_url, "status": task.parent_status}
         if task.parent_task_id is not None
         else None,
+        "run": {"run_id": task.run_id, "start_no": task.start_no, "state": task.run_state}
+        if task.run_id is not None
+        else None,
         "permit": {"slot_at": task.slot_at, "start_by": facts.start_by, "lease_until": task.permit_until}
         if task.permit_until is not None
         else None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from uuid import UUID
 
 from pydantic import BaseModel
 
@@ -79,6 +80,12 @@ class Parent(BaseModel):
     status: Status | None
 
 
+class RunPlace(BaseModel):
+    run_id: UUID
+    start_no: int
+    state: str
+
+
 class PermitOut(BaseModel):
     slot_at: datetime | None
     start_by: datetime | None
@@ -104,6 +111,7 @@ class Details(BaseModel):
     group: Group | None
     robots: Robots
     parent: Parent | None
+    run: RunPlace | None
     permit: PermitOut | None
     parse_lease_until: datetime | None
     permits_out: int

@@ -59,16 +59,16 @@ Frequency = Annotated[
 ]
 
 
-def _whole(value: Any) -> Any:
+def whole(value: Any) -> Any:
     """A number is a number: neither `true` nor "5" counts as one."""
     if isinstance(value, bool | str):
         raise ValueError("must be a number")
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
-Seconds = Annotated[float, BeforeValidator(_whole), Field(ge=0, le=3600, allow_inf_nan=False)]
-Limit = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10_000)]
+Whole = Annotated[int, BeforeValidator(whole)]
+Seconds = Annotated[float, BeforeValidator(whole), Field(ge=0, le=3600, allow_inf_nan=False)]
+Limit = Annotated[int, BeforeValidator(whole), Field(ge=1, le=10_000)]
 
 
 def _zone(name: str) -> str:
@@ -104,7 +104,7 @@ class DomainSettings(Body):
     max_per_group: Limit = 5
     user_agent: HeaderText = USER_AGENT
     proxy_policy: Literal["none", "preferred", "required"] = "none"
-    min_body_bytes: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=1 << 20)] = 0
+    min_body_bytes: Annotated[int, BeforeValidator(whole), Field(ge=0, le=1 << 20)] = 0
     is_active: StrictBool = True
     default_crawl_frequency: Frequency = timedelta(days=1)
     obey_robots: StrictBool = True
@@ -112,11 +112,9 @@ class DomainSettings(Body):
     maintenance_end: Clock | None = None
     maintenance_zone: Zone = "UTC"
     breaker_failures: Limit = 5
-    breaker_rate: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
-    breaker_window_seconds: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = (
-        60.0
-    )
-    breaker_cooldown_seconds: Annotated[float, BeforeValidator(_whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = (
+    breaker_rate: Annotated[float, BeforeValidator(whole), Field(gt=0, le=1, allow_inf_nan=False)] = 0.5
+    breaker_window_seconds: Annotated[float, BeforeValidator(whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = 60.0
+    breaker_cooldown_seconds: Annotated[float, BeforeValidator(whole), Field(gt=0, le=86_400, allow_inf_nan=False)] = (
         60.0
     )
     breaker_successes: Limit = 5
@@ -183,15 +181,15 @@ def _zoned(value: datetime) -> datetime:
 # What is added to a time must not run over the end of the calendar.
 _TOO_LATE = 3000
 Moment = Annotated[datetime, BeforeValidator(_spelt), AfterValidator(_zoned)]
-Priority = Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10)]
-TaskId = Annotated[int, BeforeValidator(_whole), Field(ge=1, lt=1 << 63)]
+Priority = Annotated[int, BeforeValidator(whole), Field(ge=1, le=10)]
+TaskId = Annotated[int, BeforeValidator(whole), Field(ge=1, lt=1 << 63)]
 
 
 class BulkTask(Body):
     url: Annotated[str, StringConstraints(min_length=1, max_length=8192)]
     priority: Priority = 5
     scheduled_at: Moment | None = None
-    max_retries: Annotated[int, BeforeValidator(_whole), Field(ge=0, le=100)] = 3
+    max_retries: Annotated[int, BeforeValidator(whole), Field(ge=0, le=100)] = 3
     group_key: Name | None = None
     parser_name: Name | None = None
     is_recurring: StrictBool = True
@@ -214,7 +212,7 @@ class BatchIn(Body):
     name: Name
     follow: StrictBool = False
     recrawl: StrictBool = False
-    max_pages: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**12)] | None = None
+    max_pages: Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**12)] | None = None
     webhook_url: str | None = None
 
 

@@ -94,7 +94,7 @@ async def list_domains(conn: Conn, *, after: str, limit: int) -> list[Record]:
 
 
 HAS_TASKS: Final = """
-    SELECT EXISTS (SELECT FROM crawl_tasks WHERE domain_id = $1 AND kind = 'page')
+    SELECT EXISTS (SELECT FROM crawl_tasks WHERE domain_id = $1 AND kind <> 'robots')
 """
 
 

@@ -23,10 +23,12 @@ GET_FACTS: Final = """
            EXISTS (SELECT FROM waiting_tasks w WHERE w.wake_at = t.scheduled_at AND w.task_id = t.task_id) AS in_calendar,
            p.slot_at, p.lease_until AS permit_until, l.lease_until AS parse_until, coalesce(g.in_flight, 0) AS group_in_flight,
            coalesce(g.limit_now, d.max_per_group) AS group_limit, change.at AS changed_at, change.event, change.actor,
-           change.reason, clock_timestamp() AS now
+           change.reason, clock_timestamp() AS now, listed.run_id, listed.start_no, run.state AS run_state
       FROM crawl_tasks t
       JOIN domains d USING (domain_id)
       LEFT JOIN crawl_tasks parent ON parent.task_id = t.parent_task_id
+      LEFT JOIN run_pages listed ON listed.task_id = t.task_id
+      LEFT JOIN runs run ON run.run_id = listed.run_id
       LEFT JOIN permits p ON p.task_id = t.task_id AND p.attempt = t.attempt
       LEFT JOIN parse_leases l ON l.task_id = t.task_id
       LEFT JOIN domain_groups g ON g.domain_id = t.domain_id AND g.group_key = t.group_key

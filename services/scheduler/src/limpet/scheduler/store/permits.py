@@ -70,8 +70,8 @@ class Candidate(NamedTuple):
 
 # The domain is locked before its tasks, the other way round than elsewhere: so this never waits for a task.
 LOCK_CANDIDATES: Final = """
-    SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), t.parser_name, coalesce(b.follow, false), coalesce(b.name, ''),
-           t.trace_id, t.kind, t.ctid, CASE WHEN t.asks_if_changed THEN t.page_fact END
+    SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), t.parser_name, t.kind = 'list' OR coalesce(b.follow, false),
+           coalesce(b.name, ''), t.trace_id, t.kind, t.ctid, CASE WHEN t.asks_if_changed THEN t.page_fact END
       FROM crawl_tasks t LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id = ANY($1::bigint[]) AND t.status = 'pending'
        FOR NO KEY UPDATE OF t SKIP LOCKED
