@@ -31,7 +31,12 @@ POLICIES = {
     "preferred": ProxyPolicy.PROXY_POLICY_PREFERRED,
     "required": ProxyPolicy.PROXY_POLICY_REQUIRED,
 }
-KINDS = {"page": OrderKind.ORDER_KIND_PAGE, "robots": OrderKind.ORDER_KIND_ROBOTS}
+KINDS = {
+    "page": OrderKind.ORDER_KIND_PAGE,
+    "robots": OrderKind.ORDER_KIND_ROBOTS,
+    "sitemap": OrderKind.ORDER_KIND_SITEMAP,
+    "probe": OrderKind.ORDER_KIND_PROBE,
+}
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2
 # A message for each order would cost more than claiming it. The order of a slow page delays nobody: each has its own slot.

@@ -53,6 +53,9 @@ class Settings(RestCommon, GuardedCommon):
     retention_audit_days: int = Field(
         default=180, ge=1, le=36500, description="Days that changes of status are kept, by whole months."
     )
+    discover_tick_seconds: float = Field(
+        default=5.0, gt=0, le=3600, description="How often it is looked which domains' sitemaps and archives are due."
+    )
     webhook_secret: SecretStr = Field(
         default=SecretStr(""),
         description="Secret that webhooks are signed with, 32 characters or more. Without it there are no webhooks.",

@@ -10,7 +10,7 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, dead_letters, domains, explain, tasks, webhooks
+from limpet.scheduler.api import batches, dead_letters, domains, explain, pagination_rules, tasks, webhooks
 from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.explain import Explain
 from limpet.scheduler.signature import Signer
@@ -31,6 +31,7 @@ def make_api(
     app.include_router(tasks.make_router(pool, submitted=submitted, signer=signer))
     app.include_router(explain.make_router(explainer or Explain(pool)))
     app.include_router(batches.make_router(pool, acted=submitted, signer=signer))
+    app.include_router(pagination_rules.make_router(pool))
     app.include_router(webhooks.make_router(pool, signer))
     app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app
