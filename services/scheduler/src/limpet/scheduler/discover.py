@@ -21,7 +21,7 @@ from limpet.scheduler.metrics import LINKS_LEFT_OUT, TASKS_ADDED
 from limpet.scheduler.new_task import NewTask
 from limpet.scheduler.numbering import is_sure, readings
 from limpet.scheduler.outcome import GUESSED, TaskRow
-from limpet.scheduler.paginate import ListPage, paginate
+from limpet.scheduler.paginate import ListPage, Told, leads_on, paginate
 from limpet.scheduler.scope import PASSING, Judged, Scope, is_duplicate, judge, read_scope
 from limpet.scheduler.seen import Seen
 from limpet.scheduler.sitemaps import sitemap_task
@@ -37,6 +37,7 @@ log = structlog.get_logger()
 
 MOST_BATCHES = 10_000
 SITEMAP = LinkKind.LINK_KIND_SITEMAP
+NOTHING_TOLD = Told()
 
 
 @dataclass(frozen=True)
@@ -180,12 +181,15 @@ class Discover:
         domains = await lock_domain_ids(conn, sorted({page.domain_id for page in found}))
         wishes: dict[int, Wishes] = {}
         today = datetime.now(UTC).date()
-        for page in found:
-            self._judge_links(page, domains[page.domain_id], wishes.setdefault(page.batch_id, Wishes()), today=today)
         lists = [
             page.list_page for page in found if page.list_page is not None and self._terms[page.batch_id].scope.paginate
         ]
-        for wanted in await paginate(conn, lists) if lists else ():
+        told = await paginate(conn, lists) if lists else NOTHING_TOLD
+        for page in found:
+            one = wishes.setdefault(page.batch_id, Wishes())
+            past_end = page.list_page is not None and (page.batch_id, page.list_page.url) in told.past_end
+            self._judge_links(page, domains[page.domain_id], one, today=today, past_end=past_end)
+        for wanted in told.wanted:
             own = wanted.page
             self._judge_guess(wanted.url, own, domains[own.domain_id], wishes[own.batch_id], today=today)
         return await self._take_in(conn, wishes)
@@ -207,7 +211,7 @@ class Discover:
         for row in await get_terms(conn, missing):
             self._terms[row["batch_id"]] = Terms(row["follow"], row["priority"], read_scope(row["scope"]))
 
-    def _judge_links(self, page: Found, domain: str, wishes: Wishes, *, today: date) -> None:
+    def _judge_links(self, page: Found, domain: str, wishes: Wishes, *, today: date, past_end: bool) -> None:
         terms = self._terms[page.batch_id]
         scope, key = terms.scope, (page.batch_id, page.domain_id)
         seen = self._seen.of(key)
@@ -221,6 +225,9 @@ class Discover:
         for link in links:
             url = link.url
             if url in seen:
+                continue
+            if past_end and page.list_page is not None and leads_on(page.list_page, link):
+                self._leave_out(page.batch_id, "list_ended", url)
                 continue
             judged = judge(scope, url, host=domain, depth=depth, nofollow=link.nofollow, today=today)
             if judged.reason is not None:

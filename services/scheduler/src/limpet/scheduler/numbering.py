@@ -38,6 +38,8 @@ _FORMS: Final = (
     re.compile(r"([-_])(\d{1,4})(\.[a-z]{2,5})", re.IGNORECASE),
     re.compile(r"(/)(\d{1,4})(/)?"),
 )
+# /p2 may be a page or a product.
+_PAGE_WORD: Final = re.compile(r"[/_.-](?:page|pagina|seite|pag|pg)[/_-]?\{", re.IGNORECASE)
 _EXTENSION: Final = re.compile(r"\.[a-z]{2,5}$", re.IGNORECASE)
 _DIGITS: Final = re.compile(r"\d{1,6}")
 HOLE: Final = "{}"
@@ -131,7 +133,7 @@ def is_offset(key: str) -> bool:
 def is_sure(numbered: Numbered) -> bool:
     """A name like page or offset, or a path like /page/2: the URL alone says so."""
     rule = numbered.rule
-    return is_counter(rule.key) if rule.style == "query" else bool(_FORMS[0].fullmatch(rule.key.replace(HOLE, "1")))
+    return is_counter(rule.key) if rule.style == "query" else _PAGE_WORD.match(rule.key) is not None
 
 
 def step_of(rule: Rule, numbers: Iterable[int]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind, LinkRel
 from limpet.kit.pg import Conn
@@ -13,6 +13,7 @@ from limpet.scheduler.pagination import PageSeen, State, Step, begin, heard
 from limpet.scheduler.path_pattern import path_pattern
 from limpet.scheduler.store.followed_lists import get_lists, save_lists
 from limpet.scheduler.store.pagination_rules import Learned, get_rules, learn_rules
+from limpet.scheduler.traps import without_session
 
 # Pages that hold one thing are no lists, whatever their links look like.
 SINGLE = frozenset({"product", "article", "file", "sitemap", "feed"})
@@ -60,17 +61,33 @@ def is_list(page_type: str, url: str, links: Sequence[Link]) -> bool:
     return items >= LEAST_ITEMS or any(map(is_sure, readings(url)))
 
 
+def leads_on(page: ListPage, link: Link) -> bool:
+    """Whether a link claims to be a further page of the same list."""
+    if link.rel == LinkRel.LINK_REL_NEXT:
+        return True
+    return link.kind == PAGINATION and stem_of_list(link.url) == stem_of_list(page.url)
+
+
 def stem_of_list(url: str) -> str:
     """What the pages of a list have in common; other lists have another."""
     return next((one.stem for one in readings(url) if is_sure(one)), None) or stem_of(url)
 
 
-async def paginate(conn: Conn, pages: Sequence[ListPage]) -> list[Wanted]:
+@dataclass
+class Told:
+    """What the predictor makes of some pages."""
+
+    wanted: list[Wanted] = field(default_factory=list)
+    # Pages past the end of their list: (batch, URL).
+    past_end: set[tuple[int, str]] = field(default_factory=set)
+
+
+async def paginate(conn: Conn, pages: Sequence[ListPage]) -> Told:
     """The domains of the pages are locked by the caller, so nobody else changes these lists."""
     keys = {(page.batch_id, stem_of_list(page.url)): None for page in pages}
     states = {key: State.from_json(json.loads(text)) for key, text in (await get_lists(conn, list(keys))).items()}
     rules: list[Learned] | None = None
-    wanted: list[Wanted] = []
+    told = Told()
     learned: list[Learned] = []
     for page in pages:
         key = (page.batch_id, stem_of_list(page.url))
@@ -81,13 +98,15 @@ async def paginate(conn: Conn, pages: Sequence[ListPage]) -> list[Wanted]:
             before = _begin(page, [rule for rule in rules if rule.domain_id == page.domain_id])
         step = heard(before, _seen(page))
         states[key] = step.state
-        wanted += [Wanted(page, url) for url in step.next_urls]
+        told.wanted += [Wanted(page, url) for url in step.next_urls]
+        if step.past_end:
+            told.past_end.add((page.batch_id, page.url))
         learned += _lessons(page, before, step)
     if states:
         await save_lists(conn, {key: json.dumps(state.to_json()) for key, state in states.items()})
     if learned:
         await learn_rules(conn, _merged(learned))
-    return wanted
+    return told
 
 
 def _begin(page: ListPage, rules: Sequence[Learned]) -> State:
@@ -112,7 +131,12 @@ def _seen(page: ListPage) -> PageSeen:
         links=page.links,
         status="good" if page.http_status < 300 else "failed",
         # Any link may be an entry: a page past the end has only those that all pages have.
-        item_urls=[link.url for link in page.links if link.rel not in TOLD and link.kind != PAGINATION],
+        # Sessions make no new ones.
+        item_urls=[
+            without_session(link.url, tracking=True)
+            for link in page.links
+            if link.rel not in TOLD and link.kind != PAGINATION
+        ],
         fingerprint=page.fingerprint,
         says_empty=page.says_empty,
         blocked=False,

@@ -124,6 +124,8 @@ class Step:
     state: State
     # For people: "exhausted at 7: the page says that it is empty".
     why: str
+    # The page brought nothing: what it links to as further pages of the list leads nowhere.
+    past_end: bool = False
 
 
 def begin(url: str, *, max_pages: int = MAX_PAGES, rules: Sequence[Rule] = (), guess: bool = True) -> State:
@@ -159,7 +161,7 @@ def heard(state: State, page: PageSeen) -> Step:
         return _go_on(_learn(state, page, number), page, "")
     if page.url != state.start_url and number is not None and number <= 1 and page.status == "good":
         return _go_on(state, page, "the first page under another address")
-    return _go_on(_end(state, page, number), page, reason)
+    return replace(_go_on(_end(state, page, number), page, reason), past_end=True)
 
 
 def _ending(state: State, page: PageSeen) -> str | None:

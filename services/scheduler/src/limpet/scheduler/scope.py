@@ -30,11 +30,14 @@ REASONS: Final[Mapping[str, str]] = {
     "calendar": "it belongs to a calendar that never ends",
     "facets": "it is one more combination of filters",
     "duplicate": "its page says that it is another address of a page that is known",
+    "list_ended": "it claims to go on with a list that has ended",
     "max_pages": "the batch has its pages",
     "max_bytes": "the batch has its bytes",
 }
 # These hold for a place on the way, not for the address: from elsewhere it may be followed.
-PASSING: Final = frozenset({"nofollow", "too_deep", "duplicate", "max_pages", "max_bytes", "unknown_host"})
+PASSING: Final = frozenset(
+    {"nofollow", "too_deep", "duplicate", "list_ended", "max_pages", "max_bytes", "unknown_host"}
+)
 # One program for a pattern may take so much memory; a foreign pattern never costs more than linear time.
 PATTERN_MEMORY: Final = 1 << 20
 
