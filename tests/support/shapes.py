@@ -14,7 +14,7 @@ from tests.support.door import Door, open_door
 from tests.support.site.shapes import Shape, ShapeSite, shapes
 from tests.support.waiting import until
 
-SECONDS = 180.0
+SECONDS = 90.0
 ENV = {
     "LIMPET_ALLOWED_NETWORKS": "127.0.0.0/8",
     "LIMPET_RETRY_BASE_SECONDS": "0.5",
@@ -28,6 +28,8 @@ class Crawled:
     shape: Shape
     missing: frozenset[str]
     requests: int
+    # What was still under way when we stopped waiting.
+    unfinished: str = ""
 
     @property
     def exists(self) -> int:
@@ -35,7 +37,7 @@ class Crawled:
 
     @property
     def is_good(self) -> bool:
-        return not self.missing and self.requests <= self.shape.most
+        return not self.missing and not self.unfinished and self.requests <= self.shape.most
 
 
 async def crawl_all(door: Door, wanted: Sequence[Shape]) -> list[Crawled]:
@@ -52,12 +54,26 @@ async def crawl(door: Door, site: ShapeSite) -> Crawled:
         site.host, crawl_delay_seconds=0, max_concurrent_requests=8, breaker_failures=100, breaker_rate=1
     )
     await door.submit([site.url + shape.start], batch=batch, follow=True, **shape.batch)
-    await ended(door, batch)
-    if shape.discover != "off":
-        answer = await door.send("PATCH", f"/api/admin/domains/{site.host}", body={"discover": shape.discover})
-        assert answer.status_code == 200, answer.text
-        await quiet(door, site)
-    return Crawled(shape, frozenset(shape.exists - site.found()), len(site.log))
+    unfinished = ""
+    try:
+        await ended(door, batch)
+        if shape.discover != "off":
+            answer = await door.send("PATCH", f"/api/admin/domains/{site.host}", body={"discover": shape.discover})
+            assert answer.status_code == 200, answer.text
+            await quiet(door, site)
+    except TimeoutError:
+        unfinished = str(await under_way(door, site))
+    return Crawled(shape, frozenset(shape.exists - site.found()), len(site.log), unfinished)
+
+
+async def under_way(door: Door, site: ShapeSite) -> list[tuple[str, ...]]:
+    rows = await door.rows(
+        "scheduler",
+        "SELECT t.kind, t.status, t.url, t.error_message FROM crawl_tasks t JOIN domains d USING (domain_id)"
+        " WHERE d.name = $1 AND t.resting IS NULL ORDER BY task_id LIMIT 5",
+        site.host,
+    )
+    return [tuple(row) for row in rows] or [("nothing",)]
 
 
 async def ended(door: Door, batch: str) -> None:
@@ -90,7 +106,8 @@ def table(crawled: Sequence[Crawled]) -> str:
     lines = [f"{'shape':<28} {'exist':>6} {'found':>6} {'requests':>9} {'at most':>8}"]
     for one in crawled:
         found = one.exists - len(one.missing)
-        mark = "" if one.is_good else "   <-- " + (", ".join(sorted(one.missing)[:3]) or "too many requests")
+        why = one.unfinished or ", ".join(sorted(one.missing)[:3]) or "too many requests"
+        mark = "" if one.is_good else f"   <-- {why}"
         lines.append(f"{one.shape.name:<28} {one.exists:>6} {found:>6} {one.requests:>9} {one.shape.most:>8}{mark}")
     return "\n".join(lines)
 

@@ -303,7 +303,7 @@ def ever_longer() -> Shape:
         return thing(path) or GONE
 
     # Both ways are taken at each step, until one repeats itself or is too long.
-    return Shape("ever-longer paths", answers, COMMON | {"/list"}, most=160, batch={"scope": {"max_depth": 14}})
+    return Shape("ever-longer paths", answers, COMMON | {"/list"}, most=200, batch={"scope": {"max_deep": 50}})
 
 
 def shapes() -> list[Shape]:

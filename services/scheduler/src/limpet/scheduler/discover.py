@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from limpet.scheduler.metrics import LINKS_LEFT_OUT, TASKS_ADDED
 from limpet.scheduler.new_task import NewTask
 from limpet.scheduler.numbering import is_sure, readings
 from limpet.scheduler.outcome import GUESSED, TaskRow
-from limpet.scheduler.paginate import ListPage, Told, leads_on, paginate
+from limpet.scheduler.paginate import Evidence, ListPage, Told, leads_on, paginate
 from limpet.scheduler.scope import PASSING, Judged, Scope, is_duplicate, judge, read_scope
 from limpet.scheduler.seen import Seen
 from limpet.scheduler.sitemaps import sitemap_task
@@ -36,6 +37,7 @@ from limpet.scheduler.submit import admit
 log = structlog.get_logger()
 
 MOST_BATCHES = 10_000
+FORGET_SECONDS = 600.0
 SITEMAP = LinkKind.LINK_KIND_SITEMAP
 NOTHING_TOLD = Told()
 
@@ -56,7 +58,7 @@ class Found:
     list_page: ListPage | None = None
 
 
-def found_of(task: TaskRow, parsed: PageParsed, *, list_url: str | None) -> Found:
+def found_of(task: TaskRow, parsed: PageParsed, *, list_url: str | None, evidence: Evidence = "sure") -> Found:
     """What a parsed page leads to; with a `list_url` it is a page of a list."""
     batch_id = task.batch_id or 0
     return Found(
@@ -77,6 +79,7 @@ def found_of(task: TaskRow, parsed: PageParsed, *, list_url: str | None) -> Foun
             links=parsed.links,
             fingerprint=parsed.fingerprint,
             says_empty=parsed.says_empty,
+            evidence=evidence,
         ),
     )
 
@@ -133,6 +136,8 @@ class Discover:
     _seen: Seen = field(default_factory=Seen)
     _told: Seen = field(default_factory=lambda: Seen(most=100_000))
     _terms: dict[int, Terms] = field(default_factory=dict)
+    _hopeless: set[tuple[int, str]] = field(default_factory=set)
+    _hopeless_since: float = 0.0
     _left_out: Counter[tuple[int, str]] = field(default_factory=Counter)
     _examples: dict[tuple[int, str], str] = field(default_factory=dict)
 
@@ -201,6 +206,14 @@ class Discover:
             by_key.setdefault(key, []).append(link)
         for key, links in by_key.items():
             self._seen.add(key, links)
+
+    def _give_up(self, kinds: set[tuple[int, str]]) -> None:
+        """For a while: what was learned may be forgotten by a person."""
+        now = time.monotonic()
+        if len(self._hopeless) > MOST_BATCHES or now - self._hopeless_since > FORGET_SECONDS:
+            self._hopeless.clear()
+            self._hopeless_since = now
+        self._hopeless |= kinds
 
     async def _learn_terms(self, conn: Conn, batch_ids: Iterable[int]) -> None:
         missing = [batch_id for batch_id in batch_ids if batch_id not in self._terms]

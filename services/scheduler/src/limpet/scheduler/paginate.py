@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind, LinkRel
 from limpet.kit.pg import Conn
@@ -19,6 +21,10 @@ from limpet.scheduler.traps import without_session
 SINGLE = frozenset({"product", "article", "file", "sitemap", "feed"})
 # Fewer links to things than this do not make a list.
 LEAST_ITEMS = 3
+LEAST_ENTRIES = 4
+# http://host has two slashes: what lies there are the sections of a site.
+ROOT = 2
+Evidence = Literal["sure", "likely"]
 # A site where so many kinds of lists could not be guessed is left alone: only what is known to work is tried there.
 MOST_MISSES = 5
 TOLD = (LinkRel.LINK_REL_NEXT, LinkRel.LINK_REL_PREV)
@@ -37,6 +43,12 @@ class ListPage:
     fingerprint: bytes = b""
     says_empty: bool = False
     http_status: int = 200
+    evidence: Evidence = "sure"
+
+    @property
+    def kind_of_list(self) -> tuple[int, str]:
+        """Lists of one kind are numbered alike."""
+        return self.domain_id, path_pattern(stem_of_list(self.url))
 
 
 @dataclass(frozen=True)
@@ -47,18 +59,28 @@ class Wanted:
     url: str
 
 
-def is_list(page_type: str, url: str, links: Sequence[Link]) -> bool:
-    """Whether a page is one of a list, by what the parser says and by its links."""
+def list_evidence(page_type: str, url: str, links: Sequence[Link]) -> Evidence | None:
+    """How sure it is that a page is one of a list, by what the parser says and by its links."""
     if page_type in SINGLE:
-        return False
-    if page_type == "listing":
-        return True
+        return None
+    if page_type == "listing" or any(map(is_sure, readings(url))):
+        return "sure"
     items = 0
+    folders: Counter[str] = Counter()
     for link in links:
         if link.rel in TOLD or link.kind == PAGINATION:
-            return True
+            return "sure"
         items += link.kind == ITEM
-    return items >= LEAST_ITEMS or any(map(is_sure, readings(url)))
+        folders[link.url.rpartition("/")[0]] += 1
+    if items >= LEAST_ITEMS:
+        return "likely"
+    # Things beside each other, and not beside the page itself: there they are its siblings.
+    del folders[url.rpartition("/")[0]]
+    return (
+        "likely"
+        if any(count >= LEAST_ENTRIES and folder.count("/") > ROOT for folder, count in folders.items())
+        else None
+    )
 
 
 def leads_on(page: ListPage, link: Link) -> bool:
@@ -80,6 +102,8 @@ class Told:
     wanted: list[Wanted] = field(default_factory=list)
     # Pages past the end of their list: (batch, URL).
     past_end: set[tuple[int, str]] = field(default_factory=set)
+    # Kinds of lists for which every way was tried in vain: there is no use in looking at more of them.
+    hopeless: set[tuple[int, str]] = field(default_factory=set)
 
 
 async def paginate(conn: Conn, pages: Sequence[ListPage]) -> Told:
@@ -97,6 +121,10 @@ async def paginate(conn: Conn, pages: Sequence[ListPage]) -> Told:
                 rules = await get_rules(conn, sorted({one.domain_id for one in pages}))
             before = _begin(page, [rule for rule in rules if rule.domain_id == page.domain_id])
         step = heard(before, _seen(page))
+        if key not in states and step.finished and not before.guesses and not before.template:
+            # Nothing was tried and nothing will be.
+            told.hopeless.add(page.kind_of_list)
+            continue
         states[key] = step.state
         told.wanted += [Wanted(page, url) for url in step.next_urls]
         if step.past_end:
@@ -130,18 +158,25 @@ def _seen(page: ListPage) -> PageSeen:
         url=page.url,
         links=page.links,
         status="good" if page.http_status < 300 else "failed",
-        # Any link may be an entry: a page past the end has only those that all pages have.
-        # Sessions make no new ones.
-        item_urls=[
-            without_session(link.url, tracking=True)
-            for link in page.links
-            if link.rel not in TOLD and link.kind != PAGINATION
-        ],
+        item_urls=_entries(page),
         fingerprint=page.fingerprint,
         says_empty=page.says_empty,
         blocked=False,
         http_status=page.http_status,
     )
+
+
+def _entries(page: ListPage) -> list[str]:
+    """Any link may be an entry: a page past the end has only those that all pages have.
+
+    Sessions make no new ones, and the same path under other parameters is the list itself, filtered or ordered.
+    """
+    own = page.url.partition("?")[0]
+    return [
+        without_session(link.url, tracking=True)
+        for link in page.links
+        if link.rel not in TOLD and link.kind != PAGINATION and link.url.partition("?")[0] != own
+    ]
 
 
 def _lessons(page: ListPage, before: State, step: Step) -> list[Learned]:

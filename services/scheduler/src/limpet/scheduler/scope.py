@@ -27,6 +27,7 @@ REASONS: Final[Mapping[str, str]] = {
     "not_included": "no include pattern matches",
     "too_long": "it is longer than any sane address",
     "repeated_segments": "its path repeats itself",
+    "deep": "it is one more of very deep paths",
     "calendar": "it belongs to a calendar that never ends",
     "facets": "it is one more combination of filters",
     "duplicate": "its page says that it is another address of a page that is known",
@@ -64,6 +65,7 @@ class Scope:
     traps: bool = True
     max_calendar: int = 60
     max_facets: int = 200
+    max_deep: int = 200
     max_hosts: int = 20
     _texts: tuple[str, ...] = field(default=(), repr=False)
 
@@ -105,7 +107,8 @@ class Scope:
         return trap_in(url, today=today) if self.traps else None
 
     def most_of(self, trap: Trap) -> int:
-        return self.max_calendar if trap.reason == "calendar" else self.max_facets
+        """How many addresses of its shape are taken."""
+        return {"calendar": self.max_calendar, "deep": self.max_deep}.get(trap.reason, self.max_facets)
 
 
 def is_related(host: str, of: str) -> bool:

@@ -31,7 +31,7 @@ from limpet.scheduler.history import attempts_of
 from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL
 from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
 from limpet.scheduler.outcome import GUESSED, TaskRow, apply
-from limpet.scheduler.paginate import is_list
+from limpet.scheduler.paginate import Evidence, list_evidence
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.robots import keep_robots
 from limpet.scheduler.store.attempts import add_attempts
@@ -213,14 +213,19 @@ class Settle:
                     pages.append((task, fact))
             elif task.event == "missed" and task.created_by == GUESSED:
                 missed.append(task)
-        lists = {
-            task.task_id for task, fact in pages
-            if task.kind == "page" and (task.created_by == GUESSED or is_list(fact.page_type, fact.page.url, fact.links))
-        }  # fmt: skip
+        lists: dict[int, Evidence] = {}
+        for task, fact in pages:
+            if task.kind == "page":
+                guessed: Evidence | None = "sure" if task.created_by == GUESSED else None
+                if evidence := guessed or list_evidence(fact.page_type, fact.page.url, fact.links):
+                    lists[task.task_id] = evidence
         asked = [*lists, *(task.task_id for task in missed)]
         # A list knows its pages by the address that was asked for, whatever it led to.
         urls = await urls_of(conn, asked) if asked else {}
-        found = [found_of(task, fact, list_url=urls.get(task.task_id)) for task, fact in pages]
+        found = [
+            found_of(task, fact, list_url=urls.get(task.task_id), evidence=lists.get(task.task_id, "sure"))
+            for task, fact in pages
+        ]
         return found + [missing_of(task, list_url=urls[task.task_id]) for task in missed]
 
     async def _answer_probes(self, conn: Conn, tasks: dict[int, TaskRow], taken: Sequence[Message]) -> None:

@@ -40,6 +40,8 @@ _ISO: Final = re.compile(r"(?:^|[^\d])((?:1\d|2\d)\d\d)[-/]?(?:[01]\d)?")
 _YEAR: Final = re.compile(r"[12]\d{3}")
 _NUMBERS: Final = re.compile(r"\d+")
 MOST_SEGMENTS: Final = 16
+# Sane sites seldom go deeper; below, only so many are taken.
+DEEP: Final = 8
 LONGEST: Final = 1500
 MOST_REPEATS: Final = 2
 FIRST_YEAR: Final = 1970
@@ -82,6 +84,8 @@ def trap_in(url: str, *, today: date) -> Trap | None:
             return Trap("too_long")
         if max(Counter(segment for segment in segments if segment).values(), default=0) > MOST_REPEATS:
             return Trap("repeated_segments")
+        if len(segments) > DEEP:
+            return Trap("deep", f"deep {path.partition('/')[0]}/{segments[0]}")
     query = url.partition("?")[2]
     if not query and not any(map(str.isdigit, path)):
         return None

@@ -254,6 +254,7 @@ class ScopeIn(Body):
     traps: StrictBool = True
     max_calendar: Limit = 60
     max_facets: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**6)] = 200
+    max_deep: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=10**6)] = 200
     max_hosts: Limit = 20
 
 
