@@ -318,7 +318,8 @@ async def test_robots_files_are_not_parsed(place: Place) -> None:
 
 
 async def test_s22_of_a_probe_it_is_told_what_it_says_and_nothing_is_kept(place: Place) -> None:
-    probe = await place.page(1, boots("Sorry"), kind=OrderKind.ORDER_KIND_PROBE, parser="generic")
+    body = b"<title>Sorry</title><p>We could not find what you were looking for. Try the search, or go back to the shop.</p>"
+    probe = await place.page(1, body, kind=OrderKind.ORDER_KIND_PROBE, parser="generic")
     await place.send(probe)
     (parsed,) = await place.facts(PageParsed, 1)
     assert parsed.fingerprint

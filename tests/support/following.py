@@ -71,7 +71,8 @@ class Crawl:
         """Until nothing is due; what waits in the calendar comes at once."""
         while True:
             await come_due(self.pool)
-            permits = await grant(self.pool)
+            # The first round may only find that a robots.txt has to be read.
+            permits = await grant(self.pool) or await grant(self.pool)
             if not permits:
                 return self
             self.asked += permits

@@ -267,7 +267,8 @@ def facets() -> Shape:
         parts = urlsplit(path)
         if parts.path != "/list":
             return thing(path) or GONE
-        asked = dict(parse_qsl(parts.query))
+        # A filter leads to the first page of what is left.
+        asked = {name: value for name, value in parse_qsl(parts.query) if name in filters}
         ways = ""
         for name, values in filters.items():
             for value in values:

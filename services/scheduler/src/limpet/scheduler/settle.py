@@ -206,7 +206,8 @@ class Settle:
         missed: list[TaskRow] = []
         for fact in taken:
             task = tasks[key_of(fact)[0]]
-            if task.batch_id is None:
+            if task.batch_id is None or task.kind == "probe":
+                # What a probe leads to is followed when it has been judged.
                 continue
             if isinstance(fact, PageParsed):
                 if fact.page.follow or fact.links:
