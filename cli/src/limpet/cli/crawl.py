@@ -151,7 +151,7 @@ def _show_failures(door: FrontDoor, batch: str, tally: Tally) -> None:
 
 def _show_left_out(door: FrontDoor, batch: str) -> None:
     """What was not followed, the commonest reason first."""
-    for one in door.batch(batch)["left_out"]:
+    for one in door.batch(batch).get("left_out", ()):
         err.print(f"not followed: {one['links']} links, {one['reason']}, like {one['example']}", markup=False)
 
 
