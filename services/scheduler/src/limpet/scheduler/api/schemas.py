@@ -15,7 +15,6 @@ from pydantic import (
     StrictBool,
     StringConstraints,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
@@ -146,20 +145,22 @@ class DomainSettings(Body):
         return self
 
 
-class DomainIn(DomainSettings):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=260)]
+def _host(name: str) -> str:
+    """A domain is a host, with its port where that is not the scheme's own."""
+    try:
+        found = canonical(f"http://{name}/")
+    except BadUrl as error:
+        raise ValueError(f"is not a host name: {error}") from None
+    if found.url != f"http://{found.domain}/" or "@" in name:
+        raise ValueError("must be a host, like shop.example or shop.example:8443")
+    return found.domain
 
-    @field_validator("name")
-    @classmethod
-    def _host(cls, value: str) -> str:
-        """A domain is a host, with its port where that is not the scheme's own."""
-        try:
-            found = canonical(f"http://{value}/")
-        except BadUrl as error:
-            raise ValueError(f"is not a host name: {error}") from None
-        if found.url != f"http://{found.domain}/" or "@" in value:
-            raise ValueError("must be a host, like shop.example or shop.example:8443")
-        return found.domain
+
+HostName = Annotated[str, StringConstraints(min_length=1, max_length=260), AfterValidator(_host)]
+
+
+class DomainIn(DomainSettings):
+    name: HostName
 
 
 class DomainChange(DomainSettings):
@@ -221,20 +222,9 @@ def _patterns(patterns: list[str]) -> list[str]:
     return patterns
 
 
-def _host(name: str) -> str:
-    try:
-        found = canonical(f"http://{name}/")
-    except BadUrl as error:
-        raise ValueError(f"is not a host name: {error}") from None
-    if found.url != f"http://{found.domain}/" or "@" in name:
-        raise ValueError("must be a host, like shop.example or shop.example:8443")
-    return found.domain
-
-
 Pattern = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
 Patterns = Annotated[list[Pattern], Field(max_length=50), AfterValidator(_patterns)]
 ParamName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
-HostName = Annotated[str, StringConstraints(min_length=1, max_length=260), AfterValidator(_host)]
 
 
 class ScopeIn(Body):
