@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench import limpet_list, scrapy_run
 from bench.figures import Figures, table
-from bench.pages import product_path
+from bench.pages import list_paths, product_path
 from bench.running import ROOT, BenchError, started
 
 CRAWLERS = ("scrapy", "limpet")
@@ -27,6 +27,9 @@ def main() -> int:
     options.add_argument("--only", choices=CRAWLERS, help="leave the other one out")
     options.add_argument("--limit", type=float, default=300.0, help="seconds that one crawl may take")
     options.add_argument("--profile", action="store_true", help="show which of Limpet's commands used the CPU")
+    options.add_argument(
+        "--follow", action="store_true", help="from the front page by following links, not over a list"
+    )
     options.add_argument("--keep", action="store_true", help="keep the folder with logs and data")
     given = options.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="limpet-bench-"))
@@ -49,7 +52,8 @@ def measure(given: argparse.Namespace, *, folder: Path) -> dict[str, list[Figure
     with started(command, log=folder / "site.log") as site:
         url = site.first_line(seconds=60)
         urls = [url + product_path(number) for number in range(given.pages)]
-        print(f"Site: {given.pages} pages at {url}", flush=True)
+        lists = [url + path for path in list_paths()] if given.follow else []
+        print(f"Site: {given.pages + len(lists)} pages at {url}", flush=True)
         startup = 0.0
         if "scrapy" in crawlers:
             startup = scrapy_run.startup_cpu(urls[0], folder=folder, limit=given.limit)
@@ -59,9 +63,9 @@ def measure(given: argparse.Namespace, *, folder: Path) -> dict[str, list[Figure
                 run_folder.mkdir()
                 _count(url, "/_reset")
                 if crawler == "scrapy":
-                    run = scrapy_run.run(urls, folder=run_folder, limit=given.limit, startup=startup)
+                    run = scrapy_run.run(urls, folder=run_folder, limit=given.limit, startup=startup, lists=lists)
                 else:
-                    run = limpet_list.run(urls, folder=run_folder, limit=given.limit)
+                    run = limpet_list.run(urls, folder=run_folder, limit=given.limit, lists=lists)
                 run = replace(run, fetched=_count(url, "/_count"))
                 rounds[crawler].append(run)
                 print(

@@ -19,6 +19,8 @@ class Figures:
     fetched: int
     items: int
     by_command: dict[str, float] = field(default_factory=dict)
+    # Pages that make no item: lists and the front page, where links are followed.
+    without_item: int = 0
 
     @property
     def rate(self) -> float:
@@ -34,7 +36,7 @@ class Figures:
 
     @property
     def complete(self) -> bool:
-        return self.fetched == self.pages == self.items
+        return self.fetched == self.pages and self.items + self.without_item == self.pages
 
 
 COLUMNS: dict[str, tuple[Callable[[Figures], float], str]] = {

@@ -8,6 +8,7 @@ import socket
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,13 @@ BATCH = "bench"
 UNLIMITED = {"max_requests_per_hour": None, "max_concurrent_leases": 1000}
 
 
-def run(urls: list[str], *, folder: Path, limit: float, proxy_port: int = 0) -> Figures:
+def run(urls: list[str], *, folder: Path, limit: float, proxy_port: int = 0, lists: Sequence[str] = ()) -> Figures:
     """Start a platform with an empty data folder, crawl, stop. `fetched` is left to whoever asks the site.
 
-    With `proxy_port` every page comes through the proxy that listens there.
+    With `proxy_port` every page comes through the proxy that listens there. With `lists`, the pages without an item, it crawls
+    from the first of them by following links.
     """
+    count = len(urls) + len(lists)
     port, key = _free_port(), secrets.token_urlsafe(24)
     command = [str(ROOT / ".venv/bin/limpet"), "up", "--data", str(folder / "limpet"), "--port", str(port)]
     env = {"LIMPET_API_KEY": key, "LIMPET_ALLOWED_NETWORKS": "127.0.0.0/8"}
@@ -37,15 +40,15 @@ def run(urls: list[str], *, folder: Path, limit: float, proxy_port: int = 0) -> 
         by_command = cpu_by_command(platform.pid, mark=platform.mark)
         with Peak(platform.pid, mark=platform.mark) as peak:
             began = time.monotonic()
-            _submit(door, urls, proxy_port=proxy_port)
-            _wait_until_done(door, platform, count=len(urls), deadline=began + limit)
+            _submit(door, list(lists[:1]) or urls, proxy_port=proxy_port, follow=bool(lists))
+            _wait_until_done(door, platform, count=count, deadline=began + limit)
             seconds = time.monotonic() - began
             cpu = cpu_seconds(platform.pid, mark=platform.mark) - startup
             after = cpu_by_command(platform.pid, mark=platform.mark)
-        items = door.count_lines(f"/api/items?batch={BATCH}&format=jsonl")
+        items = door.count_items(f"/api/items?batch={BATCH}&format=jsonl")
     spent = {name: used - by_command.get(name, 0.0) for name, used in after.items()}
     return Figures(
-        pages=len(urls),
+        pages=count,
         seconds=seconds,
         cpu=cpu,
         startup_cpu=startup,
@@ -53,10 +56,11 @@ def run(urls: list[str], *, folder: Path, limit: float, proxy_port: int = 0) -> 
         fetched=0,
         items=items,
         by_command=spent,
+        without_item=len(lists),
     )
 
 
-def _submit(door: Door, urls: list[str], *, proxy_port: int) -> None:
+def _submit(door: Door, urls: list[str], *, proxy_port: int, follow: bool) -> None:
     domain = {
         "name": urls[0].split("/")[2],
         "crawl_delay_seconds": 0,
@@ -67,7 +71,7 @@ def _submit(door: Door, urls: list[str], *, proxy_port: int) -> None:
     if proxy_port:
         door.post("/api/admin/proxies", {"protocol": "http", "host": "127.0.0.1", "port": proxy_port} | UNLIMITED)
     door.post("/api/admin/domains", domain)
-    door.post("/api/admin/batches", {"name": BATCH})
+    door.post("/api/admin/batches", {"name": BATCH, "follow": follow})
     for at in range(0, len(urls), PER_POST):
         tasks = [{"url": url, "is_recurring": False} for url in urls[at : at + PER_POST]]
         answer = door.post("/api/admin/tasks/bulk", {"tasks": tasks, "batch": BATCH})
@@ -106,8 +110,9 @@ class Door:
     def post(self, path: str, body: object) -> Any:
         return json.loads(self._ask(path, body=json.dumps(body).encode()))
 
-    def count_lines(self, path: str) -> int:
-        return len(self._ask(path).splitlines())
+    def count_items(self, path: str) -> int:
+        """Things that have a price; what else a page is makes no item here."""
+        return sum(b'"price"' in line for line in self._ask(path).splitlines())
 
     def answers(self, path: str) -> bool:
         try:

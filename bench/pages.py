@@ -44,6 +44,11 @@ def make_pages(count: int) -> dict[bytes, Page]:
     return pages
 
 
+def list_paths() -> list[str]:
+    """The pages that hold no product: the front page and the categories."""
+    return ["/", *(f"/c/{category}" for category in range(CATEGORIES))]
+
+
 def product_path(number: int) -> str:
     return f"/p/{number}"
 

@@ -35,11 +35,30 @@ def startup_cpu(url: str, *, folder: Path, limit: float, options: Sequence[str] 
     return cpu
 
 
-def run(urls: list[str], *, folder: Path, limit: float, startup: float, options: Sequence[str] = ()) -> Figures:
-    """The whole list. `fetched` is left to whoever asks the site."""
-    cpu, seconds, peak, items = _crawl(urls, folder=folder, limit=limit, options=options)
+def run(
+    urls: list[str],
+    *,
+    folder: Path,
+    limit: float,
+    startup: float,
+    options: Sequence[str] = (),
+    lists: Sequence[str] = (),
+) -> Figures:
+    """The whole list; with `lists`, the pages without an item, from the first of them by following links.
+
+    `fetched` is left to whoever asks the site.
+    """
+    starts, told = (list(lists[:1]), [*options, "--follow"]) if lists else (urls, options)
+    cpu, seconds, peak, items = _crawl(starts, folder=folder, limit=limit, options=told)
     return Figures(
-        pages=len(urls), seconds=seconds, cpu=cpu - startup, startup_cpu=startup, peak_mib=peak, fetched=0, items=items
+        pages=len(urls) + len(lists),
+        seconds=seconds,
+        cpu=cpu - startup,
+        startup_cpu=startup,
+        peak_mib=peak,
+        fetched=0,
+        items=items,
+        without_item=len(lists),
     )
 
 

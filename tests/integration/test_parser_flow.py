@@ -308,13 +308,23 @@ async def test_hostile_pages_cost_themselves_and_not_their_neighbours(place: Pla
     assert await place.names(99) == ["Boots"]
 
 
-async def test_robots_files_and_probes_are_not_parsed(place: Place) -> None:
-    kinds = (OrderKind.ORDER_KIND_ROBOTS, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_PROBE)
+async def test_robots_files_are_not_parsed(place: Place) -> None:
+    kinds = (OrderKind.ORDER_KIND_ROBOTS, OrderKind.ORDER_KIND_CANARY)
     others = [await place.page(n, boots("no"), kind=kind) for n, kind in enumerate(kinds, start=1)]
     await place.send(*others, await place.page(9, boots("Boots")))
     (parsed,) = await place.facts(PageParsed, 1)
     assert parsed.page.task_id == 9
     assert await place.pool.fetchval("SELECT array_agg(task_id) FROM pages") == [9]
+
+
+async def test_s22_of_a_probe_it_is_told_what_it_says_and_nothing_is_kept(place: Place) -> None:
+    body = b"<title>Sorry</title><p>We could not find what you were looking for. Try the search, or go back to the shop.</p>"
+    probe = await place.page(1, body, kind=OrderKind.ORDER_KIND_PROBE, parser="generic")
+    await place.send(probe)
+    (parsed,) = await place.facts(PageParsed, 1)
+    assert parsed.fingerprint
+    assert parsed.simhash
+    assert await place.pool.fetchval("SELECT count(*) FROM pages") == 0
 
 
 async def test_a_stored_page_is_parsed_again_when_it_is_asked_for(place: Place) -> None:

@@ -101,6 +101,25 @@ def test_a_crawl_writes_every_item_and_ends_with_a_summary(door: Door, tmp_path:
     assert sent["/api/admin/tasks/bulk"]["tasks"][0] == {"url": "http://a:8000/1", "is_recurring": False}
 
 
+def test_s22_what_to_follow_is_said_to_the_platform_and_nothing_that_was_not_said(door: Door) -> None:
+    words = ["--depth", "2", "--include", "/a/", "--exclude", "x", "--exclude", "y", "--allow-host", "Other.test"]
+    words += ["--drop-param", "ref*", "--max-bytes", "1000", "--sitemaps", "--ignore-nofollow", "--no-traps"]
+    code, said = run("http://a/", *words)
+    assert code == 0, said
+    sent = {path: body for method, path, body in door.asked if method == "POST"}
+    batch = sent["/api/admin/batches"]
+    assert (batch["follow"], batch["max_bytes"], batch["sitemaps"]) == (True, 1000, True)
+    assert batch["scope"] == {
+        "max_depth": 2, "include": ["/a/"], "exclude": ["x", "y"], "allow_hosts": ["other.test"], "drop_params": ["ref*"],
+        "obey_nofollow": False, "traps": False,
+    }  # fmt: skip
+    named = [body["name"] for method, path, body in door.asked if (method, path) == ("POST", "/api/admin/domains")]
+    assert named == ["a", "other.test"]
+    door.asked.clear()
+    run("http://a/")
+    assert [body["scope"] for method, path, body in door.asked if path == "/api/admin/batches"] == [{}]
+
+
 def test_an_existing_domain_is_changed_only_when_a_delay_was_asked_for(door: Door) -> None:
     door.domains.add("a")
     run("http://a/")

@@ -12,6 +12,11 @@ def test_every_status_is_counted_once() -> None:
     assert not tally.finished
 
 
+def test_s23_a_guess_that_found_nothing_is_no_page_and_no_failure() -> None:
+    tally = Tally.of({"completed": 3, "failed": 0, "cancelled": 2, "missed": 1})
+    assert (tally.parsed, tally.failed, tally.total, tally.finished) == (3, 1, 4, True)
+
+
 def test_a_batch_is_finished_when_every_task_is_terminal() -> None:
     assert Tally.of({"completed": 3, "failed": 1, "cancelled": 1, "pending": 0}).finished
 

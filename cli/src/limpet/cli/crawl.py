@@ -32,6 +32,24 @@ def crawl(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="Where to begin.")],
     follow: Annotated[bool, typer.Option("--follow", help="Follow links within the same domains.")] = False,
     max_pages: Annotated[int | None, typer.Option(min=1, help="Stop after so many pages.")] = None,
+    max_bytes: Annotated[int | None, typer.Option(min=1, help="Stop after so many bytes of pages.")] = None,
+    depth: Annotated[int | None, typer.Option(min=0, help="Follow links so many steps from the URLs.")] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Follow only what this pattern (RE2) is found in.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Never follow what this pattern (RE2) is found in.")] = None,
+    allow_host: Annotated[list[str] | None, typer.Option(help="Follow links to this host as well.")] = None,
+    same_domain: Annotated[
+        bool, typer.Option("--same-domain", help="Follow links to hosts below the same name.")
+    ] = False,
+    drop_param: Annotated[list[str] | None, typer.Option(help="Leave out this parameter (* matches any).")] = None,
+    keep_param: Annotated[list[str] | None, typer.Option(help="Leave out all parameters but these.")] = None,
+    sort_params: Annotated[bool, typer.Option("--sort-params", help="The order of parameters means nothing.")] = False,
+    nofollow: Annotated[
+        bool, typer.Option("--ignore-nofollow/--obey-nofollow", help="Follow nofollow links too.")
+    ] = False,
+    traps: Annotated[
+        bool, typer.Option("--traps/--no-traps", help="Leave calendars, filters and the like at a limit.")
+    ] = True,
+    sitemaps: Annotated[bool, typer.Option("--sitemaps", help="Follow what the sites' sitemaps list.")] = False,
     delay: Annotated[
         float | None,
         typer.Option(min=0.0, max=3600.0, help="Seconds between requests to a domain; 1 for a new domain."),
@@ -50,21 +68,32 @@ def crawl(
     reached: Reached | None = None
     with readable_errors():
         domains = list(dict.fromkeys(domain_name(url) for url in urls))
+        allowed = [domain_name(f"http://{host}/") for host in allow_host or ()]
+        if sitemaps or depth is not None or include or exclude or allowed:
+            # They say what to follow: somebody who says it wants it.
+            follow = True
+        scope = scope_of(
+            depth=depth, include=include, exclude=exclude, hosts=allowed, same_domain=same_domain, drop=drop_param,
+            keep=keep_param, sort_params=sort_params, nofollow=nofollow, traps=traps,
+        )  # fmt: skip
         if to != STDOUT and not to.absolute().parent.is_dir():
             raise WrongInput(f"There is no folder {to.parent} for {to.name}.", hint="Make it, or choose another --out.")
         try:
             with find_or_start(data) as reached, FrontDoor(reached.url, key=reached.key) as door:
                 if reached.data is not None:
-                    allow(reached.data / "allowed-hosts", domains)
-                for name in domains:
+                    allow(reached.data / "allowed-hosts", [*domains, *allowed])
+                for name in dict.fromkeys([*domains, *allowed]):
                     door.ensure_domain(name, delay=delay, default_delay=DEFAULT_DELAY_SECONDS)
                 started = time.monotonic()
-                door.create_batch(batch, follow=follow, max_pages=max_pages)
+                door.create_batch(
+                    batch, follow=follow, max_pages=max_pages, max_bytes=max_bytes, sitemaps=sitemaps, scope=scope
+                )
                 refused = _submit(door, urls, batch=batch)
-                tally = watch(lambda: door.batch_tasks(batch), follow=follow)
+                tally = watch(lambda: door.batch_progress(batch), follow=follow)
                 seconds = time.monotonic() - started
                 items = _write(door.items(batch), to=to)
                 _show_failures(door, batch, tally)
+                _show_left_out(door, batch)
         except KeyboardInterrupt:
             _say_how_to_go_on(batch, reached, data=data)
             raise typer.Exit(130) from None
@@ -118,6 +147,41 @@ def _show_failures(door: FrontDoor, batch: str, tally: Tally) -> None:
         err.print(f"failed: {task.get('url')}: {why}", markup=False)
     if tally.failed > FAILURES_SHOWN:
         err.print(f"... and {tally.failed - FAILURES_SHOWN} more: GET /api/admin/tasks?batch={batch}&status=failed")
+
+
+def _show_left_out(door: FrontDoor, batch: str) -> None:
+    """What was not followed, the commonest reason first."""
+    for one in door.batch(batch).get("left_out", ()):
+        err.print(f"not followed: {one['links']} links, {one['reason']}, like {one['example']}", markup=False)
+
+
+def scope_of(
+    *,
+    depth: int | None,
+    include: list[str] | None,
+    exclude: list[str] | None,
+    hosts: list[str],
+    same_domain: bool,
+    drop: list[str] | None,
+    keep: list[str] | None,
+    sort_params: bool,
+    nofollow: bool,
+    traps: bool,
+) -> dict[str, Any]:
+    """What the batch follows, as the API takes it: only what was said."""
+    said: dict[str, Any] = {
+        "max_depth": depth,
+        "include": include,
+        "exclude": exclude,
+        "allow_hosts": hosts or None,
+        "hosts": "same_domain" if same_domain else None,
+        "drop_params": drop,
+        "keep_params": keep,
+        "sort_params": sort_params or None,
+        "obey_nofollow": False if nofollow else None,
+        "traps": None if traps else False,
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _say_how_to_go_on(batch: str, reached: Reached | None, *, data: Path) -> None:

@@ -29,6 +29,7 @@ WAKES: Final = {
 
 def explain(
     what: Annotated[str, typer.Argument(metavar="URL|ID", help="A URL in any spelling, or the id of a task.")],
+    batch: Annotated[str | None, typer.Option(help="Say whether this batch would follow a link to it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print all of it as JSON.")] = False,
     data: Annotated[Path, typer.Option(help="Folder of the local platform.")] = DEFAULT_DATA,
 ) -> None:
@@ -38,7 +39,7 @@ def explain(
         if reached is None:
             raise CliError(f"No platform runs on {data}.", hint="Start one with: limpet up")
         with FrontDoor(reached.url, key=reached.key) as door:
-            said = door.explain(what)
+            said = door.explain(what, batch=batch)
     if as_json:
         out.print_json(json.dumps(said))
         return

@@ -53,10 +53,19 @@ class FrontDoor:
         if delay is not None:
             self._send("PATCH", path, body={"crawl_delay_seconds": delay})
 
-    def create_batch(self, name: str, *, follow: bool, max_pages: int | None) -> None:
-        body: dict[str, Any] = {"name": name, "follow": follow, "recrawl": True}
-        if max_pages is not None:
-            body["max_pages"] = max_pages
+    def create_batch(
+        self,
+        name: str,
+        *,
+        follow: bool,
+        max_pages: int | None,
+        max_bytes: int | None = None,
+        sitemaps: bool = False,
+        scope: Mapping[str, Any] | None = None,
+    ) -> None:
+        body: dict[str, Any] = {"name": name, "follow": follow, "recrawl": True, "sitemaps": sitemaps}
+        limits = {"max_pages": max_pages, "max_bytes": max_bytes, "scope": scope}
+        body |= {field: value for field, value in limits.items() if value is not None}
         self._send("POST", "/api/admin/batches", body=body)
 
     def submit(self, urls: Sequence[str], *, batch: str) -> list[Mapping[str, Any]]:
@@ -68,10 +77,14 @@ class FrontDoor:
             refused.extend(answer.json().get("refused", []))
         return refused
 
-    def batch_tasks(self, name: str) -> Mapping[str, int]:
-        """The batch's tasks, counted by status."""
-        counts: Mapping[str, int] = self._send("GET", f"/api/admin/batches/{name}").json()["tasks"]
-        return counts
+    def batch(self, name: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._send("GET", f"/api/admin/batches/{name}").json()
+        return found
+
+    def batch_progress(self, name: str) -> Mapping[str, int]:
+        """The batch's tasks, counted by status, and how many guesses found nothing (`missed`), which count as cancelled."""
+        found = self.batch(name)
+        return {**found["tasks"], "missed": found.get("missed", 0)}
 
     def batch_failures(self, name: str, *, limit: int) -> list[Mapping[str, Any]]:
         """Some of the tasks that failed."""
@@ -89,10 +102,14 @@ class FrontDoor:
                 return
             query["after"] = answer["next"]
 
-    def explain(self, what: str) -> Mapping[str, Any]:
-        """Why a task, or the task of a URL, stands where it stands."""
+    def explain(self, what: str, *, batch: str | None = None) -> Mapping[str, Any]:
+        """Why a task, or the task of a URL, stands where it stands; with a batch, whether that would follow an unknown URL."""
         by_id = what.isascii() and what.isdigit()
-        path, query = (f"/api/admin/tasks/{what}/explain", None) if by_id else ("/api/admin/explain", {"url": what})
+        path, query = (
+            (f"/api/admin/tasks/{what}/explain", None)
+            if by_id
+            else ("/api/admin/explain", {"url": what} | ({"batch": batch} if batch else {}))
+        )
         said: Mapping[str, Any] = self._send("GET", path, query=query, patience=0.0).json()
         return said
 

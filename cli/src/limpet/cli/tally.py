@@ -25,9 +25,11 @@ class Tally:
     def of(cls, tasks: Mapping[str, int]) -> Self:
         """From the counts by status that the API gives. A status unknown here counts as queued, never as done."""
         parsed = tasks.get("completed", 0)
-        failed = tasks.get("failed", 0) + tasks.get("cancelled", 0)
+        # A guess that found nothing is no page, and nobody's failure.
+        missed = min(tasks.get("missed", 0), tasks.get("cancelled", 0))
+        failed = tasks.get("failed", 0) + tasks.get("cancelled", 0) - missed
         fetched = sum(tasks.get(status, 0) for status in FETCHED) + parsed
-        total = sum(tasks.values())
+        total = sum(count for status, count in tasks.items() if status != "missed") - missed
         return cls(queued=total - fetched - failed, fetched=fetched, parsed=parsed, failed=failed, total=total)
 
     @property

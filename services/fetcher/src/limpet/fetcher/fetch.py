@@ -53,6 +53,8 @@ NEAR = 0.05
 ROBOTS_BYTES = 500 << 10
 # The names of enums are looked up by Python code at each use, so the hot path has them at hand.
 PAGE, ROBOTS = OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_ROBOTS
+# What does not come of a robots.txt, a sitemap or a probe is nobody's error.
+BLAMING = (PAGE, OrderKind.ORDER_KIND_CANARY, OrderKind.ORDER_KIND_UNSPECIFIED)
 LEASED = (ProxyPolicy.PROXY_POLICY_PREFERRED, ProxyPolicy.PROXY_POLICY_REQUIRED)
 SETTLED_AS = {outcome: SETTLED.labels(outcome) for outcome in facts.OUTCOMES}
 
@@ -238,7 +240,7 @@ class Fetch:
         SETTLED_AS[outcome].inc()
         if outcome in ("fetched", "unchanged"):
             self.pulse.done()
-        elif outcome not in ("returned", "redirected"):
+        elif outcome not in ("returned", "redirected") and order.kind in BLAMING:
             self.pulse.failed()
         if tracing.is_sampled(order.traceparent):
             with tracing.use(order.traceparent):

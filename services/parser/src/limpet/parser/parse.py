@@ -28,8 +28,13 @@ from limpet.parser.workers.jobs import Outcome
 
 log = structlog.get_logger()
 
-# Robots files, probes and the like are facts for others; only pages and sitemaps hold content.
-_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_UNSPECIFIED)
+# Robots files and the like are facts for others; only pages and sitemaps hold content, and of probes it is told what they say.
+_CONTENT: Final = (
+    OrderKind.ORDER_KIND_PAGE,
+    OrderKind.ORDER_KIND_SITEMAP,
+    OrderKind.ORDER_KIND_PROBE,
+    OrderKind.ORDER_KIND_UNSPECIFIED,
+)
 # Of one group of pages; a site whose every page is a trap is described well enough by these.
 _ERRORS_TOLD: Final = 20
 
@@ -71,7 +76,11 @@ class Parse:
                 self._count(outcomes)
 
     async def _store(self, outcomes: Sequence[Outcome]) -> None:
-        read = [(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
+        read = [
+            (outcome.page, outcome.result)
+            for outcome in outcomes
+            if isinstance(outcome.result, Reading) and outcome.page.kind != OrderKind.ORDER_KIND_PROBE
+        ]
         if read:
             async with self.pool.acquire() as conn:
                 written = await keep_pages(conn, [parsed_page(page, reading) for page, reading in read])

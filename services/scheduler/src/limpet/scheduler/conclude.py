@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from random import Random
 
@@ -10,7 +9,7 @@ from limpet.kit.pg import Conn
 from limpet.scheduler.lifecycle import TERMINAL
 from limpet.scheduler.outcome import TaskRow
 from limpet.scheduler.runs.collect import give_up
-from limpet.scheduler.store.batches import close_batches, count_batch
+from limpet.scheduler.store.batches import Ended, close_batches, count_batch
 from limpet.scheduler.store.children import add_ends
 from limpet.scheduler.store.task_lists import ended_tasks
 from limpet.scheduler.store.webhooks import Delivery, add_deliveries
@@ -25,7 +24,7 @@ async def conclude(conn: Conn, tasks: Sequence[TaskRow]) -> None:
     await add_ends(conn, [(task.task_id, task.status.value) for task in ended if task.has_children])
     told = [task.task_id for task in ended if task.webhook_url is not None]
     deliveries = await _about_tasks(conn, told) if told else []
-    closed = await close_batches(conn, Counter(task.batch_id for task in ended if task.batch_id is not None))
+    closed = await close_batches(conn, _by_batch(ended))
     for row in closed:
         if row["webhook_url"] is not None:
             subject = batch_subject(row, await count_batch(conn, row["batch_id"]))
@@ -34,6 +33,17 @@ async def conclude(conn: Conn, tasks: Sequence[TaskRow]) -> None:
             )
     await add_deliveries(conn, deliveries)
     await give_up(conn, ended)
+
+
+def _by_batch(tasks: Sequence[TaskRow]) -> dict[int, Ended]:
+    ended: dict[int, Ended] = {}
+    for task in tasks:
+        if task.batch_id is not None:
+            one = ended.setdefault(task.batch_id, Ended())
+            one.tasks += 1
+            one.bytes += task.page.size_bytes if task.page is not None else 0
+            one.missed += task.event == "missed"
+    return ended
 
 
 async def _about_tasks(conn: Conn, task_ids: Sequence[int]) -> list[Delivery]:

@@ -36,6 +36,8 @@ KINDS = {
     "page": OrderKind.ORDER_KIND_PAGE,
     "list": OrderKind.ORDER_KIND_PAGE,
     "robots": OrderKind.ORDER_KIND_ROBOTS,
+    "sitemap": OrderKind.ORDER_KIND_SITEMAP,
+    "probe": OrderKind.ORDER_KIND_PROBE,
 }
 # Priorities 1 and 2 travel on a queue of their own.
 LAST_HIGH_PRIORITY = 2

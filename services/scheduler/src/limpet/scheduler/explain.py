@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from limpet.kit.pg import Conn, Pool
 from limpet.scheduler.canonical import Canonical
@@ -12,13 +13,28 @@ from limpet.scheduler.facts import MOST_AHEAD, Explanation, Facts, RobotsFacts
 from limpet.scheduler.politeness import Pace
 from limpet.scheduler.reasons import reason
 from limpet.scheduler.robots import RobotsBook, robots_identity, scheme_of
-from limpet.scheduler.store.explain import count_ahead, get_facts, robots_tasks
+from limpet.scheduler.scope import judge, read_scope
+from limpet.scheduler.store.batches import get_batch
+from limpet.scheduler.store.explain import count_ahead, get_facts, has_tasks_on, hosts_of, robots_tasks
 from limpet.scheduler.store.paces import read_pace
 from limpet.scheduler.store.permits import count_permits
 from limpet.scheduler.store.robots import get_robots
 from limpet.scheduler.store.tasks import find_tasks
 
 UNREAD = ("unread", "unreachable")
+
+
+@dataclass(frozen=True)
+class BatchSays:
+    """What a batch would do with a link to a URL."""
+
+    name: str
+    known: bool
+    follows: bool = False
+    # The address under which it would know the page.
+    url: str = ""
+    # None where it would follow it.
+    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +45,7 @@ class Stranger:
     domain: str
     domain_known: bool
     robots: str | None
+    batch: BatchSays | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +63,13 @@ class Explain:
             facts = await self._gather(conn, task_id)
         return (facts, reason(facts)) if facts is not None else None
 
-    async def url(self, target: Canonical) -> tuple[Facts, Explanation] | Stranger:
+    async def url(self, target: Canonical, *, batch: str | None = None) -> tuple[Facts, Explanation] | Stranger:
         async with self.pool.acquire() as conn, conn.transaction(isolation="repeatable_read", readonly=True):
             found = (await find_tasks(conn, [target.digest])).get(target.digest)
             facts = await self._gather(conn, found) if found is not None else None
             if facts is None:
-                return await _stranger(conn, target)
+                says = await _batch_says(conn, target, batch) if batch is not None else None
+                return replace(await _stranger(conn, target), batch=says)
         return facts, reason(facts)
 
     async def _gather(self, conn: Conn, task_id: int) -> Facts | None:
@@ -80,6 +98,20 @@ async def _stranger(conn: Conn, target: Canonical) -> Stranger:
     pace = await read_pace(conn, target.domain)
     word = await _word(conn, pace, target.url) if pace is not None else None
     return Stranger(target.url, target.domain, domain_known=pace is not None, robots=word)
+
+
+async def _batch_says(conn: Conn, target: Canonical, name: str) -> BatchSays:
+    """As from a page of the same host, or where the batch never was there, of a host where it was."""
+    batch = await get_batch(conn, name)
+    if batch is None:
+        return BatchSays(name, known=False)
+    scope, host = read_scope(batch["scope"]), target.domain
+    if not await has_tasks_on(conn, batch["batch_id"], host):
+        hosts = await hosts_of(conn, batch["batch_id"])
+        host = next((own for own in hosts if scope.takes_host(target.domain, of=own)), hosts[0] if hosts else "")
+    judged = judge(scope, target.url, host=host, depth=1, nofollow=False, today=datetime.now(UTC).date())
+    url = judged.target.url if judged.target is not None else target.url
+    return BatchSays(name, known=True, follows=batch["follow"], url=url, reason=judged.reason)
 
 
 async def _word(conn: Conn, pace: Pace, url: str) -> str:

@@ -80,6 +80,11 @@ TRANSITIONS: dict[str, Rule] = {
     ),
     "cancelled": _rule(OPEN | {Status.PAUSED}, {Status.CANCELLED}, "a person gave it up"),
     "disallowed": _rule(frozenset({Status.PENDING}), {Status.CANCELLED}, "robots.txt does not allow it"),
+    "missed": _rule(
+        FETCHING | PARSE_PHASE | {Status.PENDING},
+        {Status.CANCELLED},
+        "an address that was guessed or probed has nothing: nobody's failure",
+    ),
     "parent_failed": _rule(
         frozenset({Status.PENDING, Status.PAUSED}),
         {Status.CANCELLED},

@@ -30,6 +30,7 @@ from limpet.scheduler.dispatch import Dispatch
 from limpet.scheduler.explain import Explain
 from limpet.scheduler.grant import Terms
 from limpet.scheduler.notices import Notices
+from limpet.scheduler.prospect import Prospect
 from limpet.scheduler.reclaim import Reclaim
 from limpet.scheduler.retention import Retention
 from limpet.scheduler.retry import RetryPolicy
@@ -40,6 +41,7 @@ from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.settings import Settings
 from limpet.scheduler.settle import Settle
 from limpet.scheduler.signature import Signer
+from limpet.scheduler.spend import Spend
 from limpet.scheduler.webhooks import Webhooks
 
 SETTLE_SLOTS = 16
@@ -85,6 +87,7 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         policy = RetryPolicy(retry_base=settings.retry_base_seconds, block_base=settings.block_base_seconds)
         bodies = Blobs.open(settings.page_store)
         settle = Settle(pool, bodies, discover, policy, parse_lease, freed=dispatch.wake)
+        prospect = Prospect(pool, every=settings.discover_tick_seconds, freed=dispatch.wake)
         reclaim = Reclaim(pool, bus, parse_lease, every=1.0, freed=dispatch.wake)
         ripen = Ripen(pool, every=0.25, freed=dispatch.wake, parse_lease=parse_lease)
         announce = Announce(pool, bus)
@@ -137,6 +140,9 @@ async def work(settings: Settings, readiness: Readiness) -> None:
             settle_pages=bus.consume(SCHEDULER_SETTLE_PAGES, settle.on_facts, slots=SETTLE_SLOTS),
             settle_parsed=bus.consume(SCHEDULER_SETTLE_PARSED, settle.on_facts, slots=SETTLE_SLOTS),
             discover=bus.consume(SCHEDULER_DISCOVER, discover.on_links_discovered, slots=2),
+            left_out=discover.run(),
+            prospect=prospect.run(),
+            spend=Spend(pool).run(),
             dead_letters=DeadLetters(bus).run(),
             reclaim=reclaim.run(),
             ripen=ripen.run(),

@@ -19,3 +19,9 @@ TASKS_RIPENED = Counter("limpet_scheduler_tasks_ripened_total", "Tasks whose wai
 BREAKERS_OPENED = Counter("limpet_scheduler_breakers_opened_total", "Times that a domain's breaker opened.")
 DEAD_LETTERS = Gauge("limpet_scheduler_dead_letters", "Messages that no consumer could handle, of the whole platform.")
 RUNS = Counter("limpet_scheduler_runs_total", "Runs that ended, by how.", ["result"])
+LINKS_LEFT_OUT = Counter(
+    "limpet_scheduler_links_left_out_total", "Links that were not followed, by reason.", ["reason"]
+)
+PROBES = Counter(
+    "limpet_scheduler_probes_total", "Addresses that may be archives, by what came of asking.", ["outcome"]
+)

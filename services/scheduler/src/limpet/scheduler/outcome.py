@@ -25,6 +25,10 @@ RETRIED = frozenset(
     }
 )
 MAX_HOLD = 600.0
+PROBING = frozenset({"sitemap", "probe"})
+# Who added a page that the pagination predictor asked for.
+GUESSED = "pagination"
+GONE = (404, 410)
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -51,6 +55,8 @@ class TaskRow:
     next_crawl_at: datetime | None = None
     has_children: bool = False
     webhook_url: str | None = None
+    depth: int = 0
+    created_by: str = "api"
     # From here on: what is decided.
     event: str = ""
     error: str | None = None
@@ -190,9 +196,17 @@ def _parse_failed(row: TaskRow, failed: ParseFailed) -> bool:
         _keep(row, failed.page)
     row.parse_errors += 1
     again = failed.retryable and row.parse_errors <= row.max_retries
-    row.become("parse_failed", Status.DOWNLOADED if again else Status.FAILED)
+    if again or not _is_guess(row):
+        row.become("parse_failed", Status.DOWNLOADED if again else Status.FAILED)
+    else:
+        row.become("missed", Status.CANCELLED)
     row.error = failed.error
     return True
+
+
+def _is_guess(row: TaskRow, http_status: int = 0) -> bool:
+    """Nobody knows whether there is anything: finding nothing is an answer, and no failure."""
+    return row.kind in PROBING or (row.created_by == GUESSED and http_status in GONE)
 
 
 def _failed(row: TaskRow, failed: FetchFailed, *, policy: RetryPolicy, rng: Random) -> bool:
@@ -200,7 +214,10 @@ def _failed(row: TaskRow, failed: FetchFailed, *, policy: RetryPolicy, rng: Rand
         return False
     row.fetch_errors += 1
     again = failed.kind in RETRIED and row.fetch_errors <= row.max_retries
-    row.become("fetch_failed", Status.PENDING if again else Status.FAILED)
+    if again or not _is_guess(row, failed.http_status):
+        row.become("fetch_failed", Status.PENDING if again else Status.FAILED)
+    else:
+        row.become("missed", Status.CANCELLED)
     row.wait = policy.after_error(row.fetch_errors, rng=rng) if again else 0.0
     row.note = "retry" if again else None
     row.error, row.http_status, row.response_ms = failed.error, failed.http_status or None, failed.response_ms
@@ -216,13 +233,17 @@ def _rejected(row: TaskRow, rejected: PageRejected, *, policy: RetryPolicy, rng:
     if rejected.kind == RejectKind.REJECT_KIND_NEEDS_RENDER:
         # Whoever lists what failed finds them by their first word.
         row.error, row.note = f"needs_render: {rejected.reason}", "needs_render"
+    guess = _is_guess(row)
     if rejected.kind != RejectKind.REJECT_KIND_BLOCKED:
-        row.become("fetch_failed", Status.FAILED)
+        row.become("missed" if guess else "fetch_failed", Status.CANCELLED if guess else Status.FAILED)
         return True
     row.blocks += 1
     again = row.blocks <= MAX_BLOCKS
     row.note = "cooling_down" if again else None
-    row.become("blocked", Status.PENDING if again else Status.FAILED)
+    if again or not guess:
+        row.become("blocked", Status.PENDING if again else Status.FAILED)
+    else:
+        row.become("missed", Status.CANCELLED)
     row.wait = policy.after_block(row.blocks, retry_after=rejected.retry_after_seconds, rng=rng) if again else 0.0
     if rejected.retry_after_seconds > 0:
         row.hold, row.hold_reason = row.wait, "retry_after"
@@ -257,6 +278,9 @@ def _lead_nowhere(row: TaskRow, error: str) -> bool:
     if row.kind == "robots":
         row.robots, row.note = "absent", error[:200]
         row.become("robots_read", Status.COMPLETED)
+    elif _is_guess(row):
+        row.error = error
+        row.become("missed", Status.CANCELLED)
     else:
         row.error = error
         row.become("returned", Status.FAILED)

@@ -10,12 +10,14 @@ from typing import Literal
 
 from limpet.kit.errors import Permanent
 from limpet.kit.pg import Conn
+from limpet.scheduler.new_task import NewTask
 from limpet.scheduler.outcome import TaskRow
 from limpet.scheduler.politeness import Pace
 from limpet.scheduler.robotstxt import ALL_ALLOWED, Rules, read_rules, text_of
+from limpet.scheduler.sitemaps import robots_were_read
+from limpet.scheduler.store.domains import get_domains
 from limpet.scheduler.store.robots import get_robots, robots_task, save_robots, want_robots
 from limpet.scheduler.store.tasks import add_tasks
-from limpet.scheduler.submit import NewTask
 
 REFRESH = timedelta(hours=24)
 # Before every page: no page may be fetched while it is not known.
@@ -100,3 +102,5 @@ async def keep_robots(conn: Conn, task: TaskRow, *, body: bytes | Permanent | No
         delay=rules.delay(agent),
         note=note,
     )
+    if rules.sitemaps:
+        await robots_were_read(conn, (await get_domains(conn, [task.domain_id]))[0])

@@ -66,6 +66,9 @@ class Settings(RestCommon, GuardedCommon):
         default="",
         description="host:port of the proxy broker's gRPC server, asked for blocked proxies. Empty: they are not known.",
     )
+    discover_tick_seconds: float = Field(
+        default=5.0, gt=0, le=3600, description="How often it is looked which domains' sitemaps and archives are due."
+    )
     webhook_secret: SecretStr = Field(
         default=SecretStr(""),
         description="Secret that webhooks are signed with, 32 characters or more. Without it there are no webhooks.",

@@ -24,20 +24,22 @@ from limpet.kit.errors import Permanent, Retryable
 from limpet.kit.gather import Gather
 from limpet.kit.pg import COLLIDED, Conn, Pool
 from limpet.scheduler.conclude import conclude
-from limpet.scheduler.discover import Discover, Found
+from limpet.scheduler.discover import Discover, Found, found_of, missing_of
 from limpet.scheduler.give_back import give_back
 from limpet.scheduler.hearsay import news_of
 from limpet.scheduler.history import attempts_of
 from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL
 from limpet.scheduler.metrics import FACTS_SETTLED, SETTLE_SECONDS
-from limpet.scheduler.outcome import TaskRow, apply
+from limpet.scheduler.outcome import GUESSED, TaskRow, apply
+from limpet.scheduler.paginate import Evidence, list_evidence
 from limpet.scheduler.retry import RetryPolicy
 from limpet.scheduler.robots import keep_robots
 from limpet.scheduler.runs.collect import collect
 from limpet.scheduler.store.attempts import add_attempts
 from limpet.scheduler.store.link_parts import count_link_parts
 from limpet.scheduler.store.permits import release_permits
-from limpet.scheduler.store.tasks import change_tasks, lock_tasks
+from limpet.scheduler.store.probes import Answered, answer_probes
+from limpet.scheduler.store.tasks import change_tasks, lock_tasks, urls_of
 
 log = structlog.get_logger()
 
@@ -64,6 +66,17 @@ class Bodies(Protocol):
 def _may_complete(task: TaskRow | None, fact: PageParsed) -> bool:
     """Nobody takes the links of an attempt that is over, so nobody may wait for them."""
     return task is not None and task.status not in TERMINAL and task.is_current(fact.page.attempt)
+
+
+def answer_of_probe(task: TaskRow, fact: Message) -> Answered | None:
+    """What the site said at an address that was probed; None while it has not said anything for good."""
+    if isinstance(fact, PageParsed):
+        return Answered(
+            task.task_id, "answered", fact.page.http_status or None, fact.fingerprint, fact.simhash, fact.says_empty
+        )
+    if task.event == "missed":
+        return Answered(task.task_id, "missing", task.http_status, b"", 0, says_empty=False)
+    return None
 
 
 @dataclass
@@ -141,12 +154,13 @@ class Settle:
             )
             # A page that waits keeps its permit: should all else of it be lost, the permit brings the task back.
             released = await release_permits(conn, [key for key, _ in heard])
-            found = self._links(tasks, taken)
+            found = await self._found(conn, tasks, taken)
             news = news_of(taken, tasks, before)
             await give_back(conn, released, news, also={task.domain_id for task in found})
             for task in changed:
                 if task.robots is not None:
                     await keep_robots(conn, task, body=bodies.get(task.page.body_key) if task.page else None)
+            await self._answer_probes(conn, tasks, taken)
             admitted = await self.discover.add(conn, found)
             await conclude(conn, changed)
             await collect(conn, taken, tasks)
@@ -188,12 +202,43 @@ class Settle:
         there = await count_link_parts(conn, list(parts))
         return {key for key, count in parts.items() if there.get(key, 0) < count}
 
-    def _links(self, tasks: dict[int, TaskRow], taken: Sequence[Message]) -> list[Found]:
-        return [
-            Found(task.domain_id, task.batch_id, [link.url for link in fact.links])
-            for fact in taken
-            if isinstance(fact, PageParsed) and fact.links and (task := tasks[key_of(fact)[0]]).batch_id is not None
+    async def _found(self, conn: Conn, tasks: dict[int, TaskRow], taken: Sequence[Message]) -> list[Found]:
+        """What pages of batches lead to, and what their lists have to be told."""
+        pages: list[tuple[TaskRow, PageParsed]] = []
+        missed: list[TaskRow] = []
+        for fact in taken:
+            task = tasks[key_of(fact)[0]]
+            if task.batch_id is None or task.kind == "probe":
+                # What a probe leads to is followed when it has been judged.
+                continue
+            if isinstance(fact, PageParsed):
+                if fact.page.follow or fact.links:
+                    pages.append((task, fact))
+            elif task.event == "missed" and task.created_by == GUESSED:
+                missed.append(task)
+        lists: dict[int, Evidence] = {}
+        for task, fact in pages:
+            if task.kind == "page":
+                guessed: Evidence | None = "sure" if task.created_by == GUESSED else None
+                if evidence := guessed or list_evidence(fact.page_type, fact.page.url, fact.links):
+                    lists[task.task_id] = evidence
+        asked = [*lists, *(task.task_id for task in missed)]
+        # A list knows its pages by the address that was asked for, whatever it led to.
+        urls = await urls_of(conn, asked) if asked else {}
+        found = [
+            found_of(task, fact, list_url=urls.get(task.task_id), evidence=lists.get(task.task_id, "sure"))
+            for task, fact in pages
         ]
+        return found + [missing_of(task, list_url=urls[task.task_id]) for task in missed]
+
+    async def _answer_probes(self, conn: Conn, tasks: dict[int, TaskRow], taken: Sequence[Message]) -> None:
+        answers = [
+            answer
+            for fact in taken
+            if (task := tasks[key_of(fact)[0]]).kind == "probe" and (answer := answer_of_probe(task, fact))
+        ]
+        if answers:
+            await answer_probes(conn, answers)
 
     def _trace(self, fact: Message, tasks: dict[int, TaskRow]) -> None:
         source = fact.page if isinstance(fact, OF_A_PARSE) else fact

@@ -4,44 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any, TypeAlias
-from uuid import UUID
 
 from limpet.kit.pg import Conn, Pool
 from limpet.scheduler.again import try_again
 from limpet.scheduler.canonical import BadUrl, Canonical, canonical
 from limpet.scheduler.lifecycle import TERMINAL, Status
 from limpet.scheduler.metrics import TASKS_ADDED
+from limpet.scheduler.new_task import NewTask
 from limpet.scheduler.outcome import TaskRow
+from limpet.scheduler.sitemaps import ask_for_sitemaps
 from limpet.scheduler.store.batches import count_pages, get_batch, lock_batches
 from limpet.scheduler.store.children import add_ends, mark_parents
-from limpet.scheduler.store.domains import lock_domains, wake_domains
-from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, lock_tasks, recrawl_tasks
+from limpet.scheduler.store.domains import get_domains, lock_domains, wake_domains
+from limpet.scheduler.store.tasks import add_tasks, find_tasks, lock_ended, lock_tasks, recrawl_tasks, set_depths
 
 # Place in the list, what the URL is, and what was asked for it.
 Wanted: TypeAlias = tuple[int, Canonical, Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class NewTask:
-    domain_id: int
-    url: str
-    digest: bytes
-    priority: int = 5
-    scheduled_at: datetime | None = None
-    max_retries: int = 3
-    group_key: str | None = None
-    parser_name: str | None = None
-    is_recurring: bool = True
-    crawl_frequency: timedelta | None = None
-    # None means a trace of its own.
-    trace_id: UUID | None = None
-    kind: str = "page"
-    parent_task_id: int | None = None
-    on_parent_failure: str = "cancel"
-    awaits_parent: bool = False
-    webhook_url: str | None = None
 
 
 @dataclass
@@ -78,6 +57,8 @@ async def admit(conn: Conn, tasks: Sequence[NewTask], *, batch: Mapping[str, Any
     """Add unknown URLs, and start known ones anew when the batch asks for it. Domains and batch are locked by the caller."""
     result = Admitted()
     tasks = list({task.digest: task for task in tasks}.values())
+    if batch is not None and batch["max_bytes"] is not None and batch["bytes"] >= batch["max_bytes"]:
+        return Admitted(full=True)
     if batch is not None and batch["max_pages"] is not None:
         room = max(0, batch["max_pages"] - batch["pages"])
         known = await find_tasks(conn, [task.digest for task in tasks])
@@ -102,6 +83,8 @@ async def admit(conn: Conn, tasks: Sequence[NewTask], *, batch: Mapping[str, Any
             batch_id=batch["batch_id"],
         )
         result.recrawled = {row["url_hash"]: row["task_id"] for row in again}
+        depths = {task.digest: task.depth for task in tasks}
+        await set_depths(conn, {row["task_id"]: depths[row["url_hash"]] for row in again})
         rows = [*rows, *again]
     result.due = [(row["domain_id"], row["group_key"], row["priority"]) for row in rows if row["is_due"]]
     if batch is not None and rows:
@@ -149,6 +132,8 @@ async def _take(conn: Conn, wanted: Sequence[Wanted], *, batch: str | None, crea
             tasks.append(NewTask(domain_id, target.url, target.digest, **options))
     locked = (await lock_batches(conn, [row["batch_id"]]))[row["batch_id"]] if row is not None else None
     admitted = await admit(conn, tasks, batch=locked, created_by=created_by)
+    if locked is not None and locked["sitemaps"] and (admitted.created or admitted.recrawled):
+        await ask_for_sitemaps(conn, locked, await get_domains(conn, sorted(domains.values())))
     await _tell_parents(conn, parents, [task for task in tasks if task.digest in admitted.created])
     await wake_domains(conn, admitted.due)
     rest = [task.digest for task in tasks if task.digest not in admitted.created]

@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel
 
-from limpet.scheduler.api.schemas import TimeOfDay
+from limpet.scheduler.api.schemas import ScopeIn, TimeOfDay
 from limpet.scheduler.lifecycle import Status
 
 Item = TypeVar("Item")
@@ -47,6 +47,9 @@ class Domain(BaseModel):
     headers: dict[str, str]
     validation: Literal["enforce", "shadow"]
     ignored_signatures: list[str]
+    discover: str
+    discover_below: int
+    discovered_at: datetime | None
     breaker_state: Literal["closed", "open", "half_open"]
     breaker_opened_at: datetime | None
     breaker_reason: str | None
@@ -82,13 +85,14 @@ class Task(BaseModel):
     created_at: datetime
     updated_at: datetime
     created_by: str
-    kind: Literal["page", "robots", "list"]
+    kind: Literal["page", "robots", "list", "sitemap", "probe"]
     note: str | None
     next_crawl_at: datetime | None
     paused_from: Status | None
     parent_task_id: int | None
     on_parent_failure: Literal["cancel", "release"]
     awaits_parent: bool
+    depth: int
     webhook_url: str | None
     status: Status
     retry_count: int
@@ -148,16 +152,46 @@ class Batch(BaseModel):
     follow: bool
     recrawl: bool
     max_pages: int | None
+    max_bytes: int | None
+    priority: int
+    sitemaps: bool
+    scope: ScopeIn
     webhook_url: str | None
     pages: int
+    bytes: int
+    missed: int
     open_tasks: int
     created_at: datetime
     ended_at: datetime | None
 
 
+class LeftOut(BaseModel):
+    """Links that were not followed, for one reason."""
+
+    reason: str
+    links: int
+    example: str
+
+
 class BatchProgress(Batch):
     tasks: dict[Status, int]
+    left_out: list[LeftOut]
 
 
 class Changed(BaseModel):
     changed: int
+
+
+class PaginationRule(BaseModel):
+    rule_id: int
+    domain: str
+    path_pattern: str
+    style: Literal["query", "path"]
+    key: str
+    step: int
+    state: Literal["learning", "valid", "exhausted", "invalid"]
+    exhausted_at: int | None
+    worked: int
+    missed: int
+    created_at: datetime
+    updated_at: datetime

@@ -10,7 +10,18 @@ from limpet.kit.bus import Bus
 from limpet.kit.keys import Keys
 from limpet.kit.pg import Pool
 from limpet.kit.rest import make_app
-from limpet.scheduler.api import batches, dead_letters, domains, explain, run_schedules, runs, sites, tasks, webhooks
+from limpet.scheduler.api import (
+    batches,
+    dead_letters,
+    domains,
+    explain,
+    pagination_rules,
+    run_schedules,
+    runs,
+    sites,
+    tasks,
+    webhooks,
+)
 from limpet.scheduler.blocklists import Blocklists
 from limpet.scheduler.dead_letters import DeadLetters
 from limpet.scheduler.explain import Explain
@@ -37,6 +48,7 @@ def make_api(
     app.include_router(runs.make_router(pool, started=submitted, ended=ended, signer=signer))
     app.include_router(run_schedules.make_router(pool, signer=signer))
     app.include_router(sites.make_router(pool, blocklists))
+    app.include_router(pagination_rules.make_router(pool))
     app.include_router(webhooks.make_router(pool, signer))
     app.include_router(dead_letters.make_router(DeadLetters(bus)))
     return app

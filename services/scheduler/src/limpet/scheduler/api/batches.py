@@ -20,6 +20,7 @@ from limpet.scheduler.api.webhooks import take_webhook_url
 from limpet.scheduler.command import Command
 from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.signature import Signer
+from limpet.scheduler.store.batch_rejections import get_rejections
 from limpet.scheduler.store.batches import add_batch, count_batch, get_batch, list_batches
 
 
@@ -30,10 +31,12 @@ def make_router(pool: Pool, *, acted: Callable[[], None], signer: Signer) -> API
         "", status_code=201, response_model=BatchProgress, responses=problems(409), dependencies=[require("operate")]
     )
     async def create(body: BatchIn) -> dict[str, Any]:
-        """A batch may follow links (`follow`), take known URLs again (`recrawl`), and be bounded (`max_pages`)."""
+        """A batch may follow links (`follow`, within its `scope`), take known URLs again (`recrawl`), and be bounded."""
         take_webhook_url(signer, body.webhook_url)
         async with pool.acquire() as conn:
-            row = await add_batch(conn, **body.model_dump())
+            # Only what was said is kept: what is not takes the defaults of the day, and there is less to read.
+            scope = body.scope.model_dump_json(exclude_defaults=True)
+            row = await add_batch(conn, **{**body.model_dump(), "scope": scope})
         if row is None:
             raise Problem(
                 409, "Exists already", f"the batch {body.name} exists", errors=[{"field": "name", "message": "exists"}]
@@ -57,7 +60,8 @@ def make_router(pool: Pool, *, acted: Callable[[], None], signer: Signer) -> API
         """Its progress: tasks by status, how many have not ended, and when the last one did."""
         row = await found(name)
         async with pool.acquire() as conn:
-            return batch_view(row, await count_batch(conn, row["batch_id"]))
+            left_out = await get_rejections(conn, row["batch_id"])
+            return batch_view(row, await count_batch(conn, row["batch_id"]), left_out)
 
     @router.post("/{name}/pause", response_model=Changed)
     async def pause(name: str, role: Operator) -> dict[str, int]:

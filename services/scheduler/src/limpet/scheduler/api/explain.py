@@ -11,10 +11,11 @@ from limpet.kit.rest import Problem, field_problem, require
 from limpet.scheduler.api.explanations import Explained
 from limpet.scheduler.breaker_board import reopens_at
 from limpet.scheduler.canonical import BadUrl, canonical
-from limpet.scheduler.explain import Explain, Stranger
+from limpet.scheduler.explain import BatchSays, Explain, Stranger
 from limpet.scheduler.facts import MOST_AHEAD, Explanation, Facts
 from limpet.scheduler.queue_reasons import estimate
 from limpet.scheduler.retry import MAX_BLOCKS
+from limpet.scheduler.scope import REASONS
 
 MAX_ID = (1 << 63) - 1
 
@@ -42,13 +43,15 @@ def make_router(explain: Explain) -> APIRouter:
         responses=problems(404),
         dependencies=[require("read")],
     )
-    async def url(url: Annotated[str, Query(min_length=1)]) -> dict[str, Any]:
-        """The same for a URL in any spelling. 404 says what would become of it."""
+    async def url(
+        url: Annotated[str, Query(min_length=1)], batch: Annotated[str | None, Query(max_length=200)] = None
+    ) -> dict[str, Any]:
+        """The same for a URL in any spelling. 404 says what would become of it, and whether a batch would follow a link to it."""
         try:
             target = canonical(url)
         except BadUrl as error:
             raise field_problem("url", str(error)) from None
-        found = await explain.url(target)
+        found = await explain.url(target, batch=batch.replace("\x00", "") if batch is not None else None)
         if isinstance(found, Stranger):
             raise unknown(found)
         return explanation_view(*found)
@@ -168,4 +171,20 @@ def unknown(stranger: Stranger) -> Problem:
             {"field": "domain", "message": "known"},
             {"field": "robots", "message": stranger.robots or "unread"},
         ]
+    if stranger.batch is not None:
+        said, wrong = told_of_batch(stranger.batch)
+        detail += f"; {said}"
+        errors.append(wrong)
     return Problem(404, "Not found", f"no task has the URL {stranger.url}; {detail}", errors=errors)
+
+
+def told_of_batch(says: BatchSays) -> tuple[str, dict[str, str]]:
+    """What a batch would do with a link to the URL, for people and as an entry of `errors`."""
+    if not says.known:
+        return f"no batch has the name {says.name}", {"field": "batch", "message": "not known"}
+    if not says.follows:
+        return f"the batch {says.name} follows no links", {"field": "batch", "message": "follows nothing"}
+    if says.reason is not None:
+        text = f"the batch {says.name} leaves it out: {REASONS[says.reason]}"
+        return text, {"field": "batch", "message": says.reason}
+    return f"the batch {says.name} would follow a link to it, as {says.url}", {"field": "batch", "message": "in scope"}

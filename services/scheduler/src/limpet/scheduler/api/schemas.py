@@ -15,12 +15,12 @@ from pydantic import (
     StrictBool,
     StringConstraints,
     WithJsonSchema,
-    field_validator,
     model_validator,
 )
 
 from limpet.scheduler.api.headers import Headers
 from limpet.scheduler.canonical import BadUrl, canonical
+from limpet.scheduler.scope import BadPattern, compiled
 from limpet.scheduler.windows import zone
 
 MAX_TASKS = 10_000
@@ -133,6 +133,8 @@ class DomainSettings(Body):
         list[Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z0-9_.-]+$")]],
         Field(max_length=50, description="Names of signatures that good pages of this domain have."),
     ] = Field(default_factory=list)
+    discover: Literal["off", "sitemaps", "archives"] = "off"
+    discover_below: Annotated[int, BeforeValidator(whole), Field(ge=0, le=10_000)] = 10
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:
@@ -141,20 +143,22 @@ class DomainSettings(Body):
         return self
 
 
-class DomainIn(DomainSettings):
-    name: Annotated[str, StringConstraints(min_length=1, max_length=260)]
+def _host(name: str) -> str:
+    """A domain is a host, with its port where that is not the scheme's own."""
+    try:
+        found = canonical(f"http://{name}/")
+    except BadUrl as error:
+        raise ValueError(f"is not a host name: {error}") from None
+    if found.url != f"http://{found.domain}/" or "@" in name:
+        raise ValueError("must be a host, like shop.example or shop.example:8443")
+    return found.domain
 
-    @field_validator("name")
-    @classmethod
-    def _host(cls, value: str) -> str:
-        """A domain is a host, with its port where that is not the scheme's own."""
-        try:
-            found = canonical(f"http://{value}/")
-        except BadUrl as error:
-            raise ValueError(f"is not a host name: {error}") from None
-        if found.url != f"http://{found.domain}/" or "@" in value:
-            raise ValueError("must be a host, like shop.example or shop.example:8443")
-        return found.domain
+
+HostName = Annotated[str, StringConstraints(min_length=1, max_length=260), AfterValidator(_host)]
+
+
+class DomainIn(DomainSettings):
+    name: HostName
 
 
 class DomainChange(DomainSettings):
@@ -208,11 +212,52 @@ class BulkIn(Body):
     batch: Name | None = None
 
 
+def _patterns(patterns: list[str]) -> list[str]:
+    try:
+        compiled(patterns)
+    except BadPattern as error:
+        raise ValueError(str(error)) from None
+    return patterns
+
+
+Pattern = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00]+$")]
+Patterns = Annotated[list[Pattern], Field(max_length=50), AfterValidator(_patterns)]
+ParamName = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
+
+
+class ScopeIn(Body):
+    """What a batch follows. Patterns are RE2 and are looked for anywhere in the address; names of parameters may hold `*`."""
+
+    include: Patterns = []
+    exclude: Patterns = []
+    max_depth: Annotated[int, BeforeValidator(whole), Field(ge=0, le=1000)] | None = None
+    hosts: Literal["same_host", "same_domain", "listed"] = "same_host"
+    allow_hosts: Annotated[list[HostName], Field(max_length=1000)] = []
+    drop_params: Annotated[list[ParamName], Field(max_length=100)] = []
+    keep_params: Annotated[list[ParamName], Field(max_length=100)] | None = None
+    sort_params: StrictBool = False
+    obey_nofollow: StrictBool = True
+    obey_canonical: StrictBool = True
+    paginate: StrictBool = True
+    traps: StrictBool = True
+    max_calendar: Limit = 60
+    max_facets: Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**6)] = 200
+    max_deep: Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**6)] = 200
+    max_hosts: Limit = 20
+
+
+Budget = Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**15)]
+
+
 class BatchIn(Body):
     name: Name
     follow: StrictBool = False
     recrawl: StrictBool = False
     max_pages: Annotated[int, BeforeValidator(whole), Field(ge=1, le=10**12)] | None = None
+    max_bytes: Budget | None = None
+    priority: Priority = 5
+    sitemaps: StrictBool = False
+    scope: ScopeIn = ScopeIn()
     webhook_url: str | None = None
 
 

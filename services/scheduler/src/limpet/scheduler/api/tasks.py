@@ -87,7 +87,7 @@ def make_router(pool: Pool, *, submitted: Callable[[], None], signer: Signer) ->
         created_by: str | None = None,
         updated_since: Moment | None = None,
         url_prefix: str | None = None,
-        kind: Literal["page", "robots", "list"] = "page",
+        kind: Literal["page", "robots", "list", "sitemap", "probe"] = "page",
         limit: Annotated[int, Query(ge=1, le=1000)] = 100,
         after: Annotated[int, Query(ge=0, le=MAX_ID)] = 0,
     ) -> dict[str, Any]:

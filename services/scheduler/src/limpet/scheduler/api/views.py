@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.kit.pg import Record
+from limpet.scheduler.api.schemas import ScopeIn
 from limpet.scheduler.lifecycle import PARSE_PHASE, TERMINAL
 
 DOMAIN_FIELDS = (
@@ -14,16 +16,18 @@ DOMAIN_FIELDS = (
     "user_agent", "proxy_policy", "min_body_bytes", "default_crawl_frequency", "obey_robots", "robots_delay_seconds",
     "maintenance_start", "maintenance_end", "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds",
     "breaker_cooldown_seconds", "breaker_successes", "http2", "validation", "ignored_signatures", "breaker_state", "breaker_opened_at", "breaker_reason", "limit_now",
-    "in_flight", "created_at", "updated_at",
+    "in_flight", "discover", "discover_below", "discovered_at", "created_at", "updated_at",
 )  # fmt: skip
 TASK_FIELDS = (
     "task_id", "url", "domain", "batch", "priority", "scheduled_at", "started_at", "completed_at", "attempt", "fetch_errors",
     "blocks", "parse_errors", "max_retries", "error_message", "crawl_frequency", "is_recurring", "recrawl_count",
     "http_status_code", "response_time_ms", "proxy_id", "group_key", "parser_name", "created_at", "updated_at", "created_by",
     "kind", "note", "next_crawl_at", "paused_from", "parent_task_id", "on_parent_failure", "awaits_parent", "webhook_url",
+    "depth",
 )  # fmt: skip
 BATCH_FIELDS = (
-    "batch_id", "name", "follow", "recrawl", "max_pages", "webhook_url", "pages", "open_tasks", "created_at", "ended_at",
+    "batch_id", "name", "follow", "recrawl", "max_pages", "max_bytes", "priority", "sitemaps", "webhook_url", "pages", "bytes",
+    "missed", "open_tasks", "created_at", "ended_at",
 )  # fmt: skip
 
 
@@ -48,7 +52,7 @@ def retry_count(row: Record) -> int:
     return int(row["parse_errors"] if parsing else row["fetch_errors"])
 
 
-def batch_view(row: Record, tasks: dict[str, int] | None = None) -> dict[str, Any]:
+def batch_view(row: Record, tasks: dict[str, int] | None = None, left_out: Sequence[Record] = ()) -> dict[str, Any]:
     """With `tasks`, its progress too."""
-    view = {name: row[name] for name in BATCH_FIELDS}
-    return view if tasks is None else {**view, "tasks": tasks}
+    view = {**{name: row[name] for name in BATCH_FIELDS}, "scope": ScopeIn.model_validate_json(row["scope"])}
+    return view if tasks is None else {**view, "tasks": tasks, "left_out": [dict(one) for one in left_out]}

@@ -11,13 +11,13 @@ from uuid import UUID
 from limpet.kit.pg import Conn
 from limpet.scheduler.canonical import Canonical
 from limpet.scheduler.metrics import TASKS_ADDED
+from limpet.scheduler.new_task import NewTask
 from limpet.scheduler.pagination import begin
 from limpet.scheduler.runs.listing import StartPage
 from limpet.scheduler.store.domains import lock_domains, wake_domains
 from limpet.scheduler.store.run_pages import add_pages, add_start_pages
 from limpet.scheduler.store.runs import LiveRun, add_run, find_run, live_run
 from limpet.scheduler.store.tasks import add_tasks
-from limpet.scheduler.submit import NewTask
 
 CREATED_BY = "run"
 

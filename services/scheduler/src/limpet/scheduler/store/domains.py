@@ -15,15 +15,16 @@ SETTINGS = (
     "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "user_agent", "proxy_policy",
     "min_body_bytes", "is_active", "default_crawl_frequency", "obey_robots", "maintenance_start", "maintenance_end",
     "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds", "breaker_cooldown_seconds",
-    "breaker_successes", "http2", "headers", "validation", "ignored_signatures",
+    "breaker_successes", "http2", "headers", "validation", "ignored_signatures", "discover", "discover_below",
 )  # fmt: skip
 
 ADD_DOMAIN: Final = """
     INSERT INTO domains (name, base_url, parser_name, crawl_delay_seconds, max_concurrent_requests, max_per_group, user_agent,
                          proxy_policy, min_body_bytes, is_active, default_crawl_frequency, obey_robots, maintenance_start,
                          maintenance_end, maintenance_zone, breaker_failures, breaker_rate, breaker_window_seconds,
-                         breaker_cooldown_seconds, breaker_successes, http2, headers, validation, ignored_signatures, limit_now)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $5)
+                         breaker_cooldown_seconds, breaker_successes, http2, headers, validation, ignored_signatures, discover,
+                         discover_below, limit_now)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $5)
     ON CONFLICT (name) DO NOTHING
     RETURNING *
 """
@@ -61,10 +62,11 @@ CHANGE_DOMAIN: Final = """
            obey_robots = $12, maintenance_start = $13, maintenance_end = $14, maintenance_zone = $15, breaker_failures = $16,
            breaker_rate = $17, breaker_window_seconds = $18, breaker_cooldown_seconds = $19, breaker_successes = $20,
            http2 = $21, headers = $22, validation = $23, ignored_signatures = $24,
+           discover = $25, discover_below = $26,
            limit_now = greatest(1, least($5::int::float8, bearable)),
-           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at + $25::interval END,
+           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at + $27::interval END,
            -- Whatever held it may hold no longer: dispatch looks, and decides anew.
-           ready_at = least(ready_at, greatest(next_slot_at + $25::interval, now())), updated_at = clock_timestamp()
+           ready_at = least(ready_at, greatest(next_slot_at + $27::interval, now())), updated_at = clock_timestamp()
      WHERE name = $1
     RETURNING *
 """
@@ -102,10 +104,10 @@ async def has_tasks(conn: Conn, domain_id: int) -> bool:
     return bool(await conn.fetchval(HAS_TASKS, domain_id))
 
 
-# Its robots.txt tasks go with it; permits of theirs may be out, and come back to nothing.
+# Its tasks for robots.txt, sitemaps and probes go with it; permits of theirs may be out, and come back to nothing.
 DELETE_DOMAIN: Final = """
     WITH gone AS (
-        DELETE FROM crawl_tasks WHERE domain_id = $1 AND kind = 'robots' RETURNING task_id, scheduled_at, next_crawl_at
+        DELETE FROM crawl_tasks WHERE domain_id = $1 AND kind <> 'page' RETURNING task_id, scheduled_at, next_crawl_at
     ), unqueued AS (
         DELETE FROM due_tasks WHERE domain_id = $1
     ), unplanned AS (
@@ -120,6 +122,46 @@ DELETE_DOMAIN: Final = """
 
 async def delete_domain(conn: Conn, domain_id: int) -> Record:
     return await conn.fetchrow(DELETE_DOMAIN, domain_id)
+
+
+GET_DOMAINS: Final = """
+    SELECT * FROM domains WHERE domain_id = ANY($1::bigint[]) ORDER BY domain_id
+"""
+
+
+async def get_domains(conn: Conn, ids: Sequence[int]) -> list[Record]:
+    return await conn.fetch(GET_DOMAINS, list(ids))
+
+
+# They stay where they are meanwhile, and nobody waits who does not want to delete one.
+FIND_DOMAINS: Final = """
+    SELECT domain_id, name FROM domains WHERE name = ANY($1::text[]) ORDER BY domain_id FOR KEY SHARE
+"""
+
+
+async def find_domains(conn: Conn, names: Sequence[str]) -> dict[str, int]:
+    return {row["name"]: row["domain_id"] for row in await conn.fetch(FIND_DOMAINS, list(names))}
+
+
+# What is decided about a site holds for its other hosts; its headers, which may be secret, are for one host only.
+COPY_DOMAIN: Final = """
+    INSERT INTO domains (name, base_url, parser_name, crawl_delay_seconds, max_concurrent_requests, max_per_group, user_agent,
+                         proxy_policy, min_body_bytes, is_active, default_crawl_frequency, obey_robots, maintenance_start,
+                         maintenance_end, maintenance_zone, breaker_failures, breaker_rate, breaker_window_seconds,
+                         breaker_cooldown_seconds, breaker_successes, http2, validation, ignored_signatures, limit_now)
+    SELECT $2, split_part(base_url, ':', 1) || '://' || $2 || '/', parser_name, crawl_delay_seconds, max_concurrent_requests,
+           max_per_group, user_agent, proxy_policy, min_body_bytes, is_active, default_crawl_frequency, obey_robots,
+           maintenance_start, maintenance_end, maintenance_zone, breaker_failures, breaker_rate, breaker_window_seconds,
+           breaker_cooldown_seconds, breaker_successes, http2, validation, ignored_signatures, max_concurrent_requests
+      FROM domains WHERE domain_id = $1
+    ON CONFLICT (name) DO NOTHING
+    RETURNING *
+"""
+
+
+async def copy_domain(conn: Conn, name: str, *, of: int) -> Record | None:
+    """A domain with the settings of another one; None where somebody else has just made it."""
+    return await conn.fetchrow(COPY_DOMAIN, of, name)
 
 
 LOCK_DOMAINS: Final = """

@@ -91,3 +91,24 @@ ROBOTS_TASKS: Final = """
 async def robots_tasks(conn: Conn, digests: Sequence[bytes]) -> dict[str, RobotsTask]:
     """The tasks that read these robots.txt, by their URLs."""
     return {row["url"]: RobotsTask(*row) for row in await conn.fetch(ROBOTS_TASKS, list(digests))}
+
+
+HAS_TASKS_ON: Final = """
+    SELECT EXISTS (SELECT FROM crawl_tasks t JOIN domains d USING (domain_id) WHERE t.batch_id = $1 AND d.name = $2)
+"""
+
+
+async def has_tasks_on(conn: Conn, batch_id: int, domain: str) -> bool:
+    return bool(await conn.fetchval(HAS_TASKS_ON, batch_id, domain))
+
+
+# One look at the index for each domain, whatever the size of the batch.
+HOSTS_OF: Final = """
+    SELECT d.name FROM domains d
+     WHERE EXISTS (SELECT FROM crawl_tasks t WHERE t.domain_id = d.domain_id AND t.batch_id = $1) ORDER BY d.domain_id LIMIT 20
+"""
+
+
+async def hosts_of(conn: Conn, batch_id: int) -> list[str]:
+    """Some of the domains that a batch has tasks on, the oldest first."""
+    return [row["name"] for row in await conn.fetch(HOSTS_OF, batch_id)]

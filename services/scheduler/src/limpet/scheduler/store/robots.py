@@ -29,6 +29,19 @@ async def get_robots(conn: Conn, domain_ids: Sequence[int]) -> list[Robots]:
     return [Robots(*row) for row in await conn.fetch(GET_ROBOTS, list(domain_ids))]
 
 
+GET_SITEMAPS: Final = """
+    SELECT domain_id, sitemaps FROM robots WHERE domain_id = ANY($1::bigint[])
+"""
+
+
+async def get_sitemaps(conn: Conn, domain_ids: Sequence[int]) -> dict[int, list[str]]:
+    """What the robots.txt of these domains name, whatever the scheme."""
+    found: dict[int, list[str]] = {}
+    for row in await conn.fetch(GET_SITEMAPS, list(domain_ids)):
+        found.setdefault(row["domain_id"], []).extend(row["sitemaps"])
+    return found
+
+
 WANT_ROBOTS: Final = """
     WITH wanted AS (
         INSERT INTO robots (domain_id, scheme) SELECT * FROM unnest($1::bigint[], $2::text[])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ from limpet.scheduler.store.queues import Due, unqueue
 LOCK_TASKS: Final = """
     SELECT t.task_id, t.domain_id, t.status, t.attempt, t.crawl_base, t.fetch_errors, t.blocks, t.parse_errors,
            t.redirects, t.max_retries, t.batch_id, t.kind, t.priority, t.scheduled_at, t.group_key, t.paused_from,
-           t.next_crawl_at, t.has_children, t.webhook_url
+           t.next_crawl_at, t.has_children, t.webhook_url, t.depth, t.created_by
       FROM crawl_tasks t
      WHERE t.task_id = ANY($1::bigint[]) ORDER BY t.task_id FOR NO KEY UPDATE
 """
@@ -30,7 +30,7 @@ async def lock_tasks(conn: Conn, task_ids: Sequence[int]) -> dict[int, TaskRow]:
 LOCK_FREE_TASKS: Final = """
     SELECT t.task_id, t.domain_id, t.status, t.attempt, t.crawl_base, t.fetch_errors, t.blocks, t.parse_errors,
            t.redirects, t.max_retries, t.batch_id, t.kind, t.priority, t.scheduled_at, t.group_key, t.paused_from,
-           t.next_crawl_at, t.has_children, t.webhook_url
+           t.next_crawl_at, t.has_children, t.webhook_url, t.depth, t.created_by
       FROM crawl_tasks t
      WHERE t.task_id = ANY($1::bigint[]) FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -187,15 +187,15 @@ ADD_TASKS: Final = """
     WITH added AS (
         INSERT INTO crawl_tasks (domain_id, url, url_hash, priority, scheduled_at, max_retries, group_key, batch_id, parser_name,
                                  is_recurring, crawl_frequency, created_by, trace_id, kind, parent_task_id, on_parent_failure,
-                                 awaits_parent, webhook_url)
+                                 awaits_parent, webhook_url, depth)
         SELECT n.domain_id, n.url, n.url_hash, n.priority, coalesce(n.scheduled_at, now()), n.max_retries, n.group_key, $10,
                n.parser_name, n.is_recurring, n.crawl_frequency, $11, coalesce(n.trace_id, gen_random_uuid()), n.kind,
-               n.parent_task_id, n.on_parent_failure, n.awaits_parent, n.webhook_url
+               n.parent_task_id, n.on_parent_failure, n.awaits_parent, n.webhook_url, n.depth
           FROM unnest($1::bigint[], $2::text[], $3::bytea[], $4::smallint[], $5::timestamptz[], $6::smallint[], $7::text[],
                       $8::text[], $9::boolean[], $12::interval[], $13::uuid[], $14::text[], $15::bigint[], $16::text[],
-                      $17::boolean[], $18::text[])
+                      $17::boolean[], $18::text[], $19::smallint[])
                AS n(domain_id, url, url_hash, priority, scheduled_at, max_retries, group_key, parser_name, is_recurring,
-                    crawl_frequency, trace_id, kind, parent_task_id, on_parent_failure, awaits_parent, webhook_url)
+                    crawl_frequency, trace_id, kind, parent_task_id, on_parent_failure, awaits_parent, webhook_url, depth)
          WHERE NOT EXISTS (SELECT FROM crawl_tasks known WHERE known.url_hash = n.url_hash)
          ORDER BY n.url_hash
         ON CONFLICT (url_hash) DO NOTHING
@@ -237,6 +237,7 @@ async def add_tasks(conn: Conn, tasks: Sequence[Any], *, batch_id: int | None, c
         [task.on_parent_failure for task in tasks],
         [task.awaits_parent for task in tasks],
         [task.webhook_url for task in tasks],
+        [task.depth for task in tasks],
     )
 
 
@@ -303,6 +304,18 @@ async def recrawl_tasks(
     )
 
 
+SET_DEPTHS: Final = """
+    UPDATE crawl_tasks t SET depth = n.depth FROM unnest($1::bigint[], $2::smallint[]) AS n(task_id, depth)
+     WHERE t.task_id = n.task_id AND t.depth <> n.depth
+"""
+
+
+async def set_depths(conn: Conn, depths: Mapping[int, int]) -> None:
+    """Where tasks stand in the batch that has taken them now. Their rows are locked by the caller."""
+    if depths:
+        await conn.execute(SET_DEPTHS, list(depths), list(depths.values()))
+
+
 # A task that is due moves to its new place in the queue.
 PRIORITIZE_TASK: Final = """
     WITH changed AS (
@@ -344,6 +357,15 @@ FIND_TASKS: Final = """
 
 async def find_tasks(conn: Conn, digests: Sequence[bytes]) -> dict[bytes, int]:
     return {row["url_hash"]: row["task_id"] for row in await conn.fetch(FIND_TASKS, list(digests))}
+
+
+URLS_OF: Final = """
+    SELECT task_id, url FROM crawl_tasks WHERE task_id = ANY($1::bigint[])
+"""
+
+
+async def urls_of(conn: Conn, task_ids: Sequence[int]) -> dict[int, str]:
+    return {row["task_id"]: row["url"] for row in await conn.fetch(URLS_OF, list(task_ids))}
 
 
 COUNT_BY_STATUS: Final = """
