@@ -3,6 +3,7 @@ PY := .venv/bin/python
 BIN := .venv/bin
 MEMBERS := proto libs/kit services/scheduler services/fetcher services/parser services/proxy-broker services/health cli
 STAMP := .venv/.stamp
+HELM := .venv/helm/.stamp
 
 help: ## List the commands
 	@grep -hE '^[a-z/-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -17,6 +18,12 @@ $(STAMP): requirements.lock $(addsuffix /pyproject.toml,$(MEMBERS))
 
 install: $(STAMP) ## Make the virtual environment in .venv
 
+$(HELM): $(STAMP) deploy/helm/tools.lock tools/get_helm.py
+	@$(PY) tools/get_helm.py .venv/helm
+	@touch $@
+
+helm: $(HELM) ## Put helm 3, helm 4 and kubectl into .venv/helm
+
 run: $(STAMP) ## Crawl the demo shop from nothing and show where the items are
 	@$(PY) tools/demo.py
 
@@ -26,7 +33,7 @@ up: $(STAMP) ## Start the platform on this machine (Ctrl-C stops it)
 site: $(STAMP) ## Serve the demo shop by itself
 	@$(PY) -m tests.support.site
 
-test: $(STAMP) ## Run every test on real servers
+test: $(STAMP) $(HELM) ## Run every test on real servers
 	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos
 	@echo "Whole platforms now, one at a time: their pace is measured (about three minutes) ..."
 	@$(PY) -m pytest tests/e2e tests/chaos
@@ -35,7 +42,7 @@ lint: $(STAMP) ## Check style, types, contracts and generated files
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@$(BIN)/mypy libs/kit/src services/*/src cli/src tests tools bench
 	@$(PY) tools/check_proto.py
-	@$(PY) tools/make_docs.py --check
+	@$(PY) -m tools.make_docs --check
 
 format: $(STAMP) ## Format the code
 	@$(BIN)/ruff check --fix -q . ; $(BIN)/ruff format .
@@ -43,8 +50,8 @@ format: $(STAMP) ## Format the code
 proto: $(STAMP) ## Generate limpet.contracts from proto/
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) tools/make_proto.py
 
-docs: $(STAMP) ## Generate docs/states.md, docs/configuration.md and proto/README.md
-	@$(PY) tools/make_docs.py
+docs: $(STAMP) ## Generate docs/states.md, docs/configuration.md, proto/README.md and the chart's README
+	@$(PY) -m tools.make_docs
 
 bench: $(STAMP) ## Crawl a generated site with Limpet and with Scrapy and compare
 	@$(PY) -m bench
@@ -70,4 +77,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace scaling lock clean
+.PHONY: help install helm run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace scaling lock clean

@@ -13,7 +13,7 @@ from limpet.proxy_broker.alerts import CONDITIONS, PROXY_STATES
 from tests.house.test_metrics import metrics
 from tests.support.members import ROOT, SERVICE_MEMBERS
 
-FILES = sorted((ROOT / "deploy" / "alerts").glob("*.yaml"))
+FILES = sorted((ROOT / "deploy" / "helm" / "limpet" / "files" / "alerts").glob("*.yaml"))
 DURATION = re.compile(r"\d+[smhd]")
 
 

@@ -42,7 +42,13 @@ async def work(settings: Settings, *, readiness: Readiness) -> None:
     }
     async with (
         open_pool(dsn, size=5, readiness=readiness) as pool,
-        open_bus(settings.nats_url, name="health", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_bus(
+            settings.nats_url,
+            name="health",
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
+        ) as bus,
         open_session(silence_seconds=settings.upstream_timeout_seconds) as session,
     ):
         await migrate(dsn, "limpet.health")
