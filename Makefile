@@ -4,6 +4,7 @@ BIN := .venv/bin
 MEMBERS := proto libs/kit services/scheduler services/fetcher services/parser services/proxy-broker services/health cli
 STAMP := .venv/.stamp
 HELM := .venv/helm/.stamp
+PROMTOOL := .venv/prometheus/.stamp
 
 help: ## List the commands
 	@grep -hE '^[a-z/-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -24,6 +25,12 @@ $(HELM): $(STAMP) deploy/helm/tools.lock tools/get_helm.py
 
 helm: $(HELM) ## Put helm 3, helm 4 and kubectl into .venv/helm
 
+$(PROMTOOL): $(STAMP) tools/get_promtool.py
+	@$(PY) tools/get_promtool.py .venv/prometheus
+	@touch $@
+
+promtool: $(PROMTOOL) ## Put promtool of Debian's package into .venv/prometheus
+
 run: $(STAMP) ## Crawl the demo shop from nothing and show where the items are
 	@$(PY) tools/demo.py
 
@@ -33,8 +40,8 @@ up: $(STAMP) ## Start the platform on this machine (Ctrl-C stops it)
 site: $(STAMP) ## Serve the demo shop by itself
 	@$(PY) -m tests.support.site
 
-test: $(STAMP) $(HELM) ## Run every test on real servers
-	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos
+test: $(STAMP) $(HELM) $(PROMTOOL) ## Run every test on real servers
+	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos --ignore tests/containers
 	@echo "Whole platforms now, one at a time: their pace is measured (about three minutes) ..."
 	@$(PY) -m pytest tests/e2e tests/chaos
 
@@ -62,6 +69,16 @@ bench-scheduler: $(STAMP) ## Measure claiming, settling and fairness of the sche
 bench-broker: $(STAMP) ## Measure how many leases with reports a second the proxy broker gives, and how fast
 	@$(PY) -m bench.broker
 
+base-image: $(STAMP) ## Make a base for the images from Debian's packages, where no registry is reachable (root)
+	@$(PY) -m tools.make_images base
+
+images: $(STAMP) ## Build the five images (BASE_IMAGE and TAG may be set)
+	@$(PY) -m tools.make_images services
+
+test-containers: images ## Run the five images with NATS and PostgreSQL in containers and crawl the demo shop
+	@$(PY) -m tools.make_images servers
+	@$(PY) -m pytest -s tests/containers
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -75,6 +92,6 @@ lock: $(STAMP) ## Pin the dependencies again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header -o requirements.lock requirements-dev.in
 
 clean: ## Remove everything that was made here
-	rm -rf .venv .venv-bench .limpet out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv .venv-bench .limpet out build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install helm run up site test lint format proto docs bench bench-scheduler bench-broker chaos pace scaling lock clean
+.PHONY: help install helm promtool run up site test lint format proto docs bench bench-scheduler bench-broker base-image images test-containers chaos pace scaling lock clean

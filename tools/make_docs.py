@@ -14,6 +14,7 @@ from limpet.kit.bus import subject_of
 from limpet.kit.streams import CONSUMERS, STREAMS
 from limpet.scheduler.lifecycle import TRANSITIONS, Status
 from tools.chart_readme import readme
+from tools.dashboards import pages as dashboards
 
 ROOT = Path(__file__).parent.parent
 MODULES = (fetch_pb2, page_pb2, parse_pb2, domain_pb2, proxy_pb2, beat_pb2, watch_pb2)
@@ -81,6 +82,7 @@ def main() -> None:
         "docs/configuration.md": configuration(),
         "proto/README.md": subjects(),
         "deploy/helm/limpet/README.md": readme(),
+        **dashboards(),
     }
     stale = [name for name, text in pages.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text]
     if "--check" in sys.argv:
