@@ -8,14 +8,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+NAMES = ("promtool", "prometheus")
 NEEDED = "promtool is needed and Debian's package could not be fetched. Install it with:\n\n    sudo apt-get install prometheus\n"
 
 
 def main(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
-    if found := shutil.which("promtool"):
-        (target / "promtool").unlink(missing_ok=True)
-        (target / "promtool").symlink_to(found)
+    here = [shutil.which(name) for name in NAMES]
+    if all(here):
+        for name, path in zip(NAMES, here, strict=True):
+            (target / name).unlink(missing_ok=True)
+            (target / name).symlink_to(str(path))
         return
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         raise SystemExit(NEEDED)
@@ -25,7 +28,7 @@ def main(target: Path) -> None:
         if fetched.returncode != 0 or not packages:
             raise SystemExit(NEEDED)
         subprocess.run(["dpkg", "-x", str(packages[0]), folder], check=True)
-        for name in ("promtool", "prometheus"):
+        for name in NAMES:
             shutil.copy2(Path(folder) / "usr" / "bin" / name, target / name)
 
 
