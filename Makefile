@@ -4,6 +4,7 @@ BIN := .venv/bin
 MEMBERS := proto libs/kit services/scheduler services/fetcher services/parser services/proxy-broker services/health cli
 STAMP := .venv/.stamp
 HELM := .venv/helm/.stamp
+CLUSTER ?= /var/tmp/limpet-cluster
 PROMTOOL := .venv/prometheus/.stamp
 
 help: ## List the commands
@@ -41,7 +42,7 @@ site: $(STAMP) ## Serve the demo shop by itself
 	@$(PY) -m tests.support.site
 
 test: $(STAMP) $(HELM) $(PROMTOOL) ## Run every test on real servers
-	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos --ignore tests/containers
+	@$(PY) -m pytest -n 2 --ignore tests/e2e --ignore tests/chaos --ignore tests/containers --ignore tests/cluster
 	@echo "Whole platforms now, one at a time: their pace is measured (about three minutes) ..."
 	@$(PY) -m pytest tests/e2e tests/chaos
 
@@ -79,6 +80,12 @@ test-containers: images ## Run the five images with NATS and PostgreSQL in conta
 	@$(PY) -m tools.make_images servers
 	@$(PY) -m pytest -s tests/containers
 
+e2e: images $(HELM) ## Install the chart on a real API server and kubelet, scale, upgrade and kill during a crawl (root)
+	@$(PY) -m tools.make_images servers
+	@tests/cluster/build.sh $(CLUSTER)
+	@tests/cluster/up.sh $(CLUSTER) $(CURDIR)/.venv/helm/kubectl
+	@KUBECONFIG=$(CLUSTER)/run/kubeconfig $(PY) -m pytest -s -p no:randomly tests/cluster; code=$$?; tests/cluster/down.sh $(CLUSTER); exit $$code
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -94,4 +101,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install helm promtool run up site test lint format proto docs bench bench-scheduler bench-broker base-image images test-containers chaos pace scaling lock clean
+.PHONY: help install helm promtool run up site test lint format proto docs bench bench-scheduler bench-broker base-image images test-containers e2e chaos pace scaling lock clean
