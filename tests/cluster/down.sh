@@ -14,6 +14,7 @@ for container in $($ctr containers ls -q 2> /dev/null); do $ctr tasks rm -f "$co
 sleep 1
 grep " $run/" /proc/mounts | cut -d' ' -f2 | sort -r | while read -r place; do umount "$place"; done
 for file in /var/run/netns/cni-*; do [ -e "$file" ] && umount "$file" 2> /dev/null; rm -f "$file"; done
+iptables -D FORWARD -i limpet0 -o limpet0 -j ACCEPT 2> /dev/null
 ip link del limpet0 2> /dev/null
 [ -f sysctl ] && sed 's/ = /=/' sysctl | xargs sysctl -q -w
 find /sys/fs/cgroup -depth -type d -path '*/kubepods*' -exec rmdir {} + 2> /dev/null

@@ -72,7 +72,7 @@ docker save localhost/pause:1 localhost/limpet-nats:$tag localhost/limpet-postgr
 cat > kubelet.yaml <<K
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-address: 127.0.0.1
+address: 172.17.0.1
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
 cgroupDriver: cgroupfs
@@ -87,7 +87,9 @@ imageGCHighThresholdPercent: 99
 imageGCLowThresholdPercent: 98
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%}
 K
-start kubelet kubelet --kubeconfig=kubeconfig --config=kubelet.yaml --hostname-override=node1 --node-ip=127.0.0.1 --root-dir="$run/kubelet" --cert-dir="$run/kubelet.certs"
+# Docker drops what is forwarded and not its own.
+iptables -C FORWARD -i limpet0 -o limpet0 -j ACCEPT 2> /dev/null || iptables -I FORWARD -i limpet0 -o limpet0 -j ACCEPT
+start kubelet kubelet --kubeconfig=kubeconfig --config=kubelet.yaml --hostname-override=node1 --node-ip=172.17.0.1 --root-dir="$run/kubelet" --cert-dir="$run/kubelet.certs"
 start dns python3 "$here/dns.py" "$kubectl" "$run/kubeconfig"
 for _ in $(seq 60); do
     "$kubectl" --kubeconfig kubeconfig get nodes 2> /dev/null | grep -q ' Ready' && break
