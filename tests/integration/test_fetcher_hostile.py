@@ -14,9 +14,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.fetcher.page import Page
 from limpet.fetcher.rate import Rate
 from limpet.fetcher.validate import Failure
-from limpet.fetcher.web import Page, open_web
+from limpet.fetcher.web import open_web
 from limpet.kit.bus import Bus
 from limpet.kit.guard import Guard, networks_of
 from tests.conftest import PoolFactory

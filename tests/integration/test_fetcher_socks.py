@@ -11,10 +11,11 @@ import pytest
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind, OrderKind
 from limpet.contracts.proxy.v1.proxy_service_pb2 import Outcome
 from limpet.fetcher.blame import outcome_of
+from limpet.fetcher.page import Page
 from limpet.fetcher.socks import SocksSessions
 from limpet.fetcher.validate import Failure
 from limpet.fetcher.via import Via
-from limpet.fetcher.web import Page, Web, open_web
+from limpet.fetcher.web import Web, open_web
 from limpet.kit.guard import Guard, networks_of
 from tests.support.real_proxy import Mood, RealProxy
 from tests.support.rough_site import RoughSite, reply, rough_site

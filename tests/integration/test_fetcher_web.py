@@ -17,10 +17,11 @@ import pytest
 import zstandard
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.page import Page
 from limpet.fetcher.redirect import follow
 from limpet.fetcher.validate import Failure
 from limpet.fetcher.via import Via
-from limpet.fetcher.web import Page, Web, open_web
+from limpet.fetcher.web import Web, open_web
 from limpet.kit.guard import Guard, networks_of
 from tests.support.forward_proxy import ForwardProxy, forward_proxy
 from tests.support.rough_site import RoughSite, reply, rough_site

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,17 @@ from typing import Any
 import orjson
 import pytest
 
+from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred, ErrorType
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
-from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.contracts.events.v1.parse_pb2 import (
+    LinkKind,
+    LinkRel,
+    LinksDiscovered,
+    PageParsed,
+    ParseFailed,
+    ParseStarted,
+)
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import Bus, open_bus
@@ -24,8 +33,12 @@ from limpet.parser.intake import Intake
 from limpet.parser.links import PART_LINKS
 from limpet.parser.parse import Parse
 from limpet.parser.store.items import ItemFilter, list_items
+from limpet.parser.workers.limits import Limits
+from limpet.parser.workers.readers import open_readers
 from tests.conftest import PoolFactory
+from tests.support import hostile_parsers
 from tests.support.heard import Heard, listen
+from tests.support.members import ROOT
 from tests.support.waiting import until
 
 
@@ -48,10 +61,9 @@ class Place:
         return PageFetched(
             task_id=task,
             attempt=attempt,
-            domain="shop.test",
             url=f"https://shop.test/p/{task}",
             **{
-                "kind": OrderKind.ORDER_KIND_PAGE, "parser": "product", "content_type": "text/html", "http_status": 200,
+                "kind": OrderKind.ORDER_KIND_PAGE, "domain": "shop.test", "parser": "product", "content_type": "text/html", "http_status": 200,
                 "body_key": await self.blobs.put(body), "follow": True, "batch": "run", **values,
             },
         )  # fmt: skip
@@ -74,14 +86,24 @@ class Place:
 
 
 @pytest.fixture
-async def place(bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path) -> AsyncIterator[Place]:
+async def place(
+    bus: Bus, nats_url: str, pool_of: PoolFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
+    hostile_parsers.install(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
     pool = await pool_of("limpet.parser")
-    blobs = Blobs.open(tmp_path.as_uri())
+    blobs = Blobs.open((tmp_path / "store").as_uri())
     heard = await listen(bus)
-    async with open_bus(nats_url, name="parser") as own:
+    async with (
+        open_bus(nats_url, name="parser") as own,
+        open_readers(blobs, processes=2, spares=4, limits=Limits(wall_seconds=4)) as readers,
+    ):
         pulse = Pulse(own, service="parser", worker_id="test")
-        parse = Parse(pool=pool, bus=own, bodies=blobs, pulse=pulse, underway=Underway(own, ParseStarted))
-        intake = Intake(parse.on_delivery, slots=4)
+        parse = Parse(
+            pool=pool, bus=own, readers=readers, pulse=pulse, underway=Underway(own, ParseStarted), worker_id="w"
+        )
+        intake = Intake(parse.on_delivery, slots=4, late=lambda: readers.waiting_for_late)
+        readers.on_late = own.look_again
         part = asyncio.create_task(own.consume(PARSER, intake.take, slots=4, free=intake.free))
         yield Place(bus, blobs, pool, heard)
         await intake.drain(5)
@@ -108,6 +130,39 @@ async def test_a_fetched_page_becomes_items_and_a_fact(place: Place) -> None:
     kept = await place.pool.fetchrow("SELECT * FROM pages")
     assert kept is not None
     assert (kept["task_id"], kept["title"], kept["body_key"], kept["item_count"]) == (7, "Shop", page.body_key, 2)
+
+
+async def test_p5_what_a_page_tells_of_itself_travels_with_it(place: Place) -> None:
+    html = b"<head><link rel=canonical href=/list></head><p>No results found.</p><a href=/list?page=3>next</a>"
+    follow, alone = await place.page(7, html), await place.page(8, html, follow=False)
+    await place.send(follow, alone)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    assert (first.canonical_url, first.says_empty, len(first.fingerprint)) == ("https://shop.test/list", True, 8)
+    assert first.simhash
+    assert [(link.kind, link.rel) for link in first.links] == [(LinkKind.LINK_KIND_PAGINATION, LinkRel.LINK_REL_NEXT)]
+    # Where nobody follows, nobody pays for more than the address.
+    assert (second.canonical_url, second.says_empty, second.fingerprint) == ("https://shop.test/list", False, b"")
+
+
+async def test_p5_p6_a_sitemap_larger_than_a_message_comes_in_parts_with_kind_and_date(place: Place) -> None:
+    entries = "".join(
+        f"<url><loc>https://shop.test/p/{n}</loc><lastmod>2026-11-18</lastmod></url>" for n in range(PART_LINKS + 5)
+    )
+    body = gzip.compress(f"<urlset>{entries}</urlset>".encode())
+    asked = await place.page(7, body, kind=OrderKind.ORDER_KIND_SITEMAP, content_type="application/gzip", follow=False)
+    index = await place.page(
+        8, b"<sitemapindex><sitemap><loc>/a.xml</loc></sitemap></sitemapindex>", content_type="text/xml"
+    )
+    broken = await place.page(9, b'<!DOCTYPE a [<!ENTITY b "c">]><urlset/>', content_type="text/xml")
+    await place.send(asked, index, broken)
+    first, second = sorted(await place.facts(PageParsed, 2), key=lambda parsed: parsed.page.task_id)
+    (part,) = await place.facts(LinksDiscovered, 1)
+    (failed,) = await place.facts(ParseFailed, 1)
+    assert (first.page_type, first.item_count, first.link_parts) == ("sitemap", 0, 1)
+    assert (len(first.links), len(part.links), part.task_id) == (PART_LINKS, 5, 7)
+    assert {link.lastmod_time.ToJsonString() for link in [*first.links, *part.links]} == {"2026-11-18T00:00:00Z"}
+    assert [(link.url, link.kind) for link in second.links] == [("https://shop.test/a.xml", LinkKind.LINK_KIND_SITEMAP)]
+    assert (failed.page.task_id, failed.error) == (9, "Refused: it brings its own document type")
 
 
 async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:
@@ -139,6 +194,45 @@ async def test_two_attempts_in_one_message_leave_the_later_one(place: Place) -> 
     await place.send(newer, older)
     await place.facts(PageParsed, 2)
     assert await place.names(7) == ["new"]
+
+
+@pytest.mark.parametrize(("parser", "said"), [("sleeps", "took more than 4 s"), ("segfaults", "SIGSEGV")])
+async def test_p7_a_hostile_page_fails_alone_is_told_as_an_error_and_its_message_does_not_come_again(
+    place: Place, parser: str, said: str
+) -> None:
+    await place.send(
+        await place.page(1, boots("Boots")),
+        await place.page(2, b"<title>x</title>", parser=parser),
+        await place.page(3, boots("Hat")),
+    )
+    await place.facts(PageParsed, 2)
+    assert await place.names(1) + await place.names(3) == ["Boots", "Hat"]
+    (failed,) = await place.facts(ParseFailed, 1)
+    assert (failed.page.task_id, failed.retryable) == (2, False)
+    assert said in failed.error
+    (error,) = await place.facts(ErrorOccurred, 1)
+    assert (error.task_id, error.type, error.worker_id) == (2, ErrorType.ERROR_TYPE_PARSING, "w")
+    assert said in error.message
+    assert f"in {parser}" in error.stack_trace
+
+    async def acknowledged() -> bool:
+        info = await place.bus.client.jetstream().consumer_info(PARSER.stream, PARSER.name)
+        return (info.num_ack_pending, info.num_pending, info.num_redelivered) == (0, 0, 0)
+
+    await until(acknowledged)
+    assert len(place.heard.of(ParseFailed)) == 1
+
+
+async def test_p7_messages_with_pages_that_hang_do_not_hold_up_the_others(place: Place) -> None:
+    """As many of them as there are slots, each in a message of its own."""
+    for number in range(4):
+        hanging = await place.page(100 + number, b"<title>x</title>", parser="sleeps", domain=f"trap{number}.test")
+        await place.bus.publish_together([hanging], key=f"hang-{number}")
+    for task in range(1, 21):
+        await place.send(await place.page(task, boots(f"B{task}")))
+    await place.facts(PageParsed, 20)
+    assert place.heard.of(ParseFailed) == []
+    await place.facts(ParseFailed, 4)
 
 
 async def test_a_page_whose_body_is_missing_fails_alone(place: Place) -> None:

@@ -161,6 +161,7 @@ async def fetching_place(bus: Bus, *, nats_url: str, pool: Pool, pages: Path) ->
                 underway=Underway(own, FetchStarted),
                 pulse=Pulse(own, service="fetcher", worker_id="test", breakers=[calls.breaker]),
                 egress=Egress([], slots, Readiness()),
+                worker_id="test",
             )
             return Fetcher(slots, clock, channel, calls, proxies, fetch, own)
 

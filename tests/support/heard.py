@@ -9,6 +9,7 @@ from google.protobuf.message import Message
 from nats.aio.msg import Msg
 
 from limpet.contracts.events.v1.batch_pb2 import Batch
+from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed
@@ -18,8 +19,18 @@ from tests.support.waiting import until
 M = TypeVar("M", bound=Message)
 KINDS: dict[str, type[Message]] = {
     subject_of(kind): kind
-    for kind in (PageFetched, PageRejected, FetchFailed, FetchReturned, PageParsed, ParseFailed, LinksDiscovered)
+    for kind in (
+        PageFetched,
+        PageRejected,
+        FetchFailed,
+        FetchReturned,
+        PageParsed,
+        ParseFailed,
+        LinksDiscovered,
+        ErrorOccurred,
+    )
 }
+ERROR = subject_of(ErrorOccurred)
 
 
 def task_of(fact: Message) -> int:
@@ -32,7 +43,7 @@ class Heard:
     facts: list[Message] = field(default_factory=list)
 
     async def on_message(self, message: Msg) -> None:
-        kind = KINDS[message.subject]
+        kind = ErrorOccurred if message.subject == ERROR else KINDS[message.subject]
         self.facts += [kind.FromString(record) for record in Batch.FromString(message.data).records]
 
     def of(self, kind: type[M], task_id: int | None = None) -> list[M]:
@@ -49,9 +60,10 @@ class Heard:
         return fact
 
 
-async def listen(bus: Bus) -> Heard:
+async def listen(bus: Bus, *, errors: bool = False) -> Heard:
+    """To all facts, or to the errors alone."""
     heard = Heard()
-    for subject in KINDS:
+    for subject in [ERROR] if errors else KINDS:
         await bus.client.subscribe(subject, cb=heard.on_message)
     await bus.client.flush()
     return heard

@@ -222,6 +222,25 @@ async def test_one_callers_cancellation_does_not_take_the_batch_from_the_others(
     assert leaver.cancelled()
 
 
+async def test_a_batch_holds_what_its_things_weigh_and_leaves_out_who_is_gone_before_it_begins() -> None:
+    batches: list[list[int]] = []
+    go = asyncio.Event()
+
+    async def handle(things: Sequence[int]) -> list[int]:
+        batches.append(list(things))
+        await go.wait()
+        return list(things)
+
+    gather: Gather[int, int] = Gather(handle, linger=0, most=10, at_once=1, weigh=lambda thing: thing)
+    asked = [asyncio.create_task(gather.add(weight)) for weight in (20, 4, 5, 6, 3)]
+    await asyncio.sleep(0.01)
+    asked[3].cancel()
+    await asyncio.wait([asked[3]])
+    go.set()
+    assert await asyncio.gather(*asked[:3], asked[4]) == [20, 4, 5, 3]
+    assert batches == [[20], [4, 5], [3]]
+
+
 async def test_orders_above_the_limit_wait_for_room() -> None:
     slots, ends = Slots(2), [asyncio.Event() for _ in range(3)]
     begun: list[int] = []

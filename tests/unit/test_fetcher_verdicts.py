@@ -19,6 +19,7 @@ from limpet.fetcher.blame import outcome_of
 from limpet.fetcher.blocks import wall_in
 from limpet.fetcher.facts import OUTCOMES, Judgement, Try
 from limpet.fetcher.fetch import judge
+from limpet.fetcher.page import Page, media_type, plain
 from limpet.fetcher.redirect import Moved, domain_of, elsewhere, follow
 from limpet.fetcher.validate import (
     MAX_RETRY_AFTER,
@@ -27,12 +28,11 @@ from limpet.fetcher.validate import (
     retry_after_seconds,
     verdict,
 )
-from limpet.fetcher.web import Page, media_type, plain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 BLOCKED, GARBAGE = RejectKind.REJECT_KIND_BLOCKED, RejectKind.REJECT_KIND_GARBAGE
 SERVER, CLIENT = FailureKind.FAILURE_KIND_SERVER_ERROR, FailureKind.FAILURE_KIND_CLIENT_ERROR
-OF_KIND = {BLOCKED: Rejection, SERVER: Failure, CLIENT: Failure}
+OF_KIND = {BLOCKED: Rejection, GARBAGE: Rejection, SERVER: Failure, CLIENT: Failure}
 CHALLENGE = (
     b"<html><head><script src=/cdn-cgi/challenge-platform/h/b/orchestrate/chl_page/v1></script></head>"
     b"<body>Just a moment</body></html>"
@@ -69,6 +69,8 @@ def kind_of(found: Rejection | Failure | None) -> int | None:
     [
         (200, 0, TEXT, None),
         (204, 0, b"", None),
+        (200, 0, b"", GARBAGE),
+        (200, 0, b" \r\n", GARBAGE),
         (206, 0, TEXT, None),
         (200, 0, CHALLENGE, BLOCKED),
         (403, 0, TEXT, BLOCKED),
@@ -105,7 +107,7 @@ def test_too_little_html_is_garbage_and_the_reason_gives_both_numbers() -> None:
     assert found == Rejection(GARBAGE, "9 bytes of HTML where 500 are the least")
     assert judged(body=b"x" * 500, least=500) is None
     assert judged(body=b"", least=1) is not None
-    assert judged(body=b"", least=0) is None
+    assert judged(body=b"x", least=0) is None
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain", "application/xml", "image/png", "text/xml"])

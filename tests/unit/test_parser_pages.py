@@ -217,9 +217,9 @@ def test_neighbours_named_in_the_head_or_by_rel_are_pagination() -> None:
         ("<a rel='' href=/a></a>", [("a", OTHER, False)]),
         ("<A HREF=/a REL=NOFOLLOW></A>", [("a", OTHER, True)]),
         ("<a href=/a href=/b rel=nofollow rel=next></a>", [("a", OTHER, True)]),
-        ("<a rel='next nofollow' href=/a></a>", [("a", OTHER, True)]),
+        ("<a rel='next nofollow' href=/a></a>", [("a", PAGINATION, True)]),
         ("<a rel=next href=/a></a><a rel=nofollow href=/a></a>", [("a", PAGINATION, False)]),
-        ("<a rel=nofollow href=/a></a><a rel=next href=/a></a>", [("a", OTHER, False)]),
+        ("<a rel=nofollow href=/a></a><a rel=next href=/a></a>", [("a", PAGINATION, False)]),
         ("<svg><a xlink:href=/b href=/a></a></svg>", [("a", OTHER, False)]),
         ("<svg><a xlink:href=/b></a></svg><a href></a><a href=''></a>", []),
     ],
@@ -255,7 +255,11 @@ def test_the_head_is_read_once_and_the_first_of_each_counts() -> None:
     )
     head = read_head(tree)
     assert (head.title, head.description, head.canonical, head.base_href) == ("A title", "said so", "/c", "/b/")
-    assert (head.opengraph, head.neighbours, head.nofollow) == ({"title": "OG", "type": "product"}, ("/n",), False)
+    assert (head.opengraph, head.neighbours, head.nofollow) == (
+        {"title": "OG", "type": "product"},
+        (("next", "/n"),),
+        False,
+    )
     assert read_head(LexborHTMLParser("")) == Head()
 
 
@@ -326,7 +330,7 @@ def test_what_is_no_html_is_a_file_and_an_unknown_parser_is_named() -> None:
     unknown = read(b"x", parser="klingon")
     assert isinstance(unknown, Unread)
     assert "'klingon'" in unknown.error
-    assert "generic, product" in unknown.error
+    assert "article, feed, generic, json, listing, product, sitemap" in unknown.error
 
 
 def test_links_are_looked_for_only_where_they_are_wanted() -> None:

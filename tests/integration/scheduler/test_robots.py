@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, OrderKind
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, OrderKind, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.kit.pg import Pool
 from limpet.scheduler.store.permits import Permit
@@ -74,6 +74,20 @@ async def test_s2_an_answer_below_500_means_that_all_is_allowed(pool: Pool, stat
     await make_settle(pool).settle([refused if status == 403 else missing])
     assert len(await grant(pool)) == 3
     assert await pool.fetchval("SELECT state FROM robots") == "absent"
+
+
+async def test_s2_a_robots_txt_is_followed_to_another_host_and_five_redirects_far(pool: Pool) -> None:
+    order = await asked(pool)
+    for hop in range(1, 6):
+        there = f"https://www{hop}.shop.test/robots.txt"
+        moved = FetchReturned(
+            task_id=order.task_id, attempt=order.attempt, reason=ReturnReason.RETURN_REASON_REDIRECTED, location=there
+        )
+        await make_settle(pool).settle([moved])
+        (order,) = await grant(pool)
+        assert (order.kind, order.url, order.domain) == ("robots", there, "shop.test")
+    await tell(pool, order, "User-agent: *\nDisallow: /p/1")
+    assert len(await grant(pool)) == 2, "what is found there holds for the host that sent us"
 
 
 async def test_s2_a_site_in_trouble_is_left_alone_until_its_robots_txt_can_be_read(pool: Pool) -> None:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
-import httpx
 import typer
 from rich.markup import escape
 
-from limpet.cli.errors import WrongInput
-from limpet.cli.naming import domain_name
+from limpet.cli.answers import Answer, fetched, saved
 from limpet.cli.terminal import out, readable_errors
 from limpet.contracts.events.v1.page_pb2 import RejectKind
 from limpet.fetcher.validate import Failure, Rejection, verdict
-
-MAX_BYTES: Final = 10_000_000
-SECONDS: Final = 30.0
-AGENT: Final = "limpet-judge"
-
-
-@dataclass(frozen=True)
-class Answer:
-    status: int
-    content_type: str
-    body: bytes
 
 
 def judge(
@@ -39,7 +26,7 @@ def judge(
     """Say whether an answer is a page, and the evidence where it is not. Exit code 1 means that it is none."""
     with readable_errors():
         is_url = what.startswith(("http://", "https://"))
-        answer = _fetched(what) if is_url else Answer(status, content_type, _saved(Path(what)))
+        answer = fetched(what) if is_url else Answer(status, content_type, saved(Path(what)))
     found = told(answer, min_bytes=min_bytes)
     if as_json:
         out.print_json(json.dumps(found))
@@ -69,25 +56,3 @@ def told(answer: Answer, *, min_bytes: int) -> dict[str, Any]:
     if 300 <= answer.status < 400:
         return {"verdict": "redirected", "reason": "the next hop gets a slot of its own", **about}
     return {"verdict": "good", **about}
-
-
-def _saved(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(MAX_BYTES)
-    except OSError as error:
-        raise WrongInput(f"{path} cannot be read: {error.strerror}.", hint="Give a saved page or a URL.") from error
-
-
-def _fetched(url: str) -> Answer:
-    domain_name(url)
-    body = b""
-    try:
-        with httpx.stream("GET", url, timeout=SECONDS, headers={"User-Agent": AGENT}) as response:
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) >= MAX_BYTES:
-                    break
-            return Answer(response.status_code, response.headers.get("Content-Type", ""), body[:MAX_BYTES])
-    except httpx.HTTPError as error:
-        raise WrongInput(f"{url} could not be fetched: {type(error).__name__} {error}.", hint="Is it up?") from error

@@ -7,6 +7,8 @@ import typer
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
 from limpet.cli.judge import judge
+from limpet.cli.parse import parse
+from limpet.cli.parsers import app as parsers
 from limpet.cli.proxies.commands import app as proxies
 from limpet.cli.status import status
 from limpet.cli.up import up
@@ -24,6 +26,8 @@ app.command()(status)
 app.command()(explain)
 app.add_typer(proxies, name="proxies")
 app.command()(judge)
+app.command()(parse)
+app.add_typer(parsers, name="parser")
 
 if __name__ == "__main__":
     app()

@@ -48,6 +48,21 @@ class _Pack:
         self.size += len(frame)
 
 
+class Unpacker:
+    """Turns frames back into bytes. Making one takes a fifth of the time of unpacking a page."""
+
+    def __init__(self) -> None:
+        self._unpacker = zstandard.ZstdDecompressor()
+
+    def __call__(self, frame: bytes | memoryview, key: str) -> bytes | Permanent:
+        try:
+            if zstandard.frame_content_size(frame) > MAX_SIZE:
+                return BlobDamaged(f"{key} claims to be larger than {MAX_SIZE} bytes")
+            return self._unpacker.decompress(frame, max_output_size=MAX_SIZE)
+        except zstandard.ZstdError as error:
+            return BlobDamaged(f"{key}: {error}")
+
+
 class Blobs:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
@@ -85,17 +100,23 @@ class Blobs:
 
     async def get_many(self, keys: Sequence[str]) -> list[bytes | Permanent]:
         """In the order of the keys, one read a pack. A missing one is a value, so that it costs only its own page."""
+        unpack = Unpacker()
+        frames = await self.get_packed(keys)
+        return [
+            unpack(frame, key) if isinstance(frame, bytes) else frame for frame, key in zip(frames, keys, strict=True)
+        ]
+
+    async def get_packed(self, keys: Sequence[str]) -> list[bytes | Permanent]:
+        """As they are kept, for whoever unpacks them somewhere else with an `Unpacker`."""
         found: list[bytes | Permanent] = [BlobMissing(f"{key!r} is not a key") for key in keys]
         packs: dict[str, list[tuple[int, int, int]]] = {}
         for place, key in enumerate(keys):
             if match := _KEY.fullmatch(key):
                 packs.setdefault(match[1], []).append((place, int(match[2]), int(match[3])))
         reads = await asyncio.gather(*(self._read(name, spans) for name, spans in packs.items()))
-        # Making one takes a fifth of the time of unpacking a page.
-        unpacker = zstandard.ZstdDecompressor()
         for spans, frames in zip(packs.values(), reads, strict=True):
             for (place, _, _), frame in zip(spans, frames, strict=True):
-                found[place] = _unpacked(unpacker, frame, keys[place]) if isinstance(frame, bytes) else frame
+                found[place] = frame
         return found
 
     async def drop(self, packs: Sequence[str]) -> None:
@@ -155,12 +176,3 @@ def _frames(bodies: Sequence[bytes]) -> list[bytes]:
     # One call for all: between two of them this thread and the event loop would hand the interpreter to and fro.
     frames = packer.multi_compress_to_buffer(list(bodies))
     return [frames[place].tobytes() for place in range(len(bodies))]
-
-
-def _unpacked(unpacker: zstandard.ZstdDecompressor, frame: bytes, key: str) -> bytes | Permanent:
-    try:
-        if zstandard.frame_content_size(frame) > MAX_SIZE:
-            return BlobDamaged(f"{key} claims to be larger than {MAX_SIZE} bytes")
-        return unpacker.decompress(frame, max_output_size=MAX_SIZE)
-    except zstandard.ZstdError as error:
-        return BlobDamaged(f"{key}: {error}")

@@ -93,14 +93,17 @@ class Bus:
 
     async def record(self, *messages: Message) -> None:
         """Add messages of one kind to the open batch of their kind; returns when the server has all of them."""
-        kind = type(messages[0])
+        await self.record_encoded(type(messages[0]), [message.SerializeToString() for message in messages])
+
+    async def record_encoded(self, kind: type[Message], records: Sequence[bytes]) -> None:
+        """The same for messages that somebody else has encoded."""
         batcher = self._batches.get(kind)
         if batcher is None:
             subject = subject_of(kind)
             batcher = self._batches[kind] = Batcher(
                 lambda data: self._publish(subject, data, {"Nats-Msg-Id": uuid4().hex})
             )
-        await batcher.add(*(message.SerializeToString() for message in messages))
+        await batcher.add(*records)
 
     async def _publish(self, subject: str, data: bytes, headers: dict[str, str]) -> None:
         give_up = time.monotonic() + PUBLISH_PATIENCE
@@ -155,6 +158,11 @@ class Bus:
     def reconnected(self) -> None:
         for hand in self._hands:
             hand.pull.lost()
+
+    def look_again(self) -> None:
+        """More fits than before, though nothing in hand has ended."""
+        for hand in self._hands:
+            hand.pull.wake()
 
     async def stop_pulling(self) -> None:
         """Take nothing more; what is on its way has arrived when this returns."""

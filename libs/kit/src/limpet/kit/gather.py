@@ -13,7 +13,8 @@ R = TypeVar("R")
 class Gather(Generic[T, R]):
     """`add` returns the answer to its own thing, or raises what handling the batch raised.
 
-    With `at_once`, only so many batches are handled at a time: what comes meanwhile makes the next one larger.
+    With `at_once`, only so many batches are handled at a time: what comes meanwhile makes the next one larger. A batch
+    holds at most `most`, by the count of its things or by what `weigh` says of each; one that is heavier goes alone.
     """
 
     def __init__(
@@ -23,11 +24,14 @@ class Gather(Generic[T, R]):
         linger: float,
         most: int = 100,
         at_once: int | None = None,
+        weigh: Callable[[T], int] = lambda _: 1,
     ) -> None:
         self._handle = handle
         self._linger = linger
         self._most = most
         self._at_once = at_once
+        self._weigh = weigh
+        self._weight = 0
         self._open: list[tuple[T, asyncio.Future[R]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._running: set[asyncio.Task[None]] = set()
@@ -36,7 +40,8 @@ class Gather(Generic[T, R]):
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[R] = loop.create_future()
         self._open.append((thing, answer))
-        if len(self._open) >= self._most:
+        self._weight += self._weigh(thing)
+        if self._weight >= self._most:
             self._flush()
         elif self._timer is None:
             self._timer = loop.call_later(self._linger, self._flush)
@@ -54,10 +59,24 @@ class Gather(Generic[T, R]):
             self._timer.cancel()
             self._timer = None
         while self._open and (self._at_once is None or len(self._running) < self._at_once):
-            batch, self._open = self._open[: self._most], self._open[self._most :]
+            # Nobody waits any more for what a caller that was cancelled had asked for.
+            batch = [(thing, answer) for thing, answer in self._cut() if not answer.done()]
+            if not batch:
+                continue
             task = asyncio.create_task(self._run(batch))
             self._running.add(task)
             task.add_done_callback(self._ended)
+
+    def _cut(self) -> list[tuple[T, asyncio.Future[R]]]:
+        weight, count = 0, 0
+        for thing, _ in self._open:
+            heavier = weight + self._weigh(thing)
+            if count and heavier > self._most:
+                break
+            weight, count = heavier, count + 1
+        batch, self._open = self._open[:count], self._open[count:]
+        self._weight -= weight
+        return batch
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import structlog
 
-from limpet.fetcher.store import bodies, responses
+from limpet.fetcher.store import bodies, packs, responses
 from limpet.fetcher.store.responses import Response
 from limpet.kit.backoff import delay
 from limpet.kit.blobs import Blobs
@@ -34,7 +34,10 @@ class Archive:
         self._answers: Gather[Answer, str] = Gather(self._keep, linger=LINGER, most=MOST)
 
     async def keep(self, response: Response, body: bytes | None) -> str:
-        """Returns the body's key when body and row are kept; nothing for an answer without a body worth keeping."""
+        """Returns the body's key when body and row are kept; nothing for an answer without a body worth keeping.
+
+        A row that names a body already keeps its name, and the body for longer; nothing where that is not kept any more.
+        """
         return await self._answers.add((response, body))
 
     async def _keep(self, answers: Sequence[Answer]) -> Sequence[str]:
@@ -53,11 +56,21 @@ class Archive:
         found = {digest: body for digest, (_, body) in zip(digests, answers, strict=True) if body is not None}
         async with self._pool.acquire(timeout=10) as conn:
             known = await bodies.find(conn, list(found)) if found else {}
+            again = {pack_of(row.body_key) for row, _ in answers if row.body_key}
+            there = await packs.kept(conn, sorted(again)) if again else set()
         fresh = {digest: body for digest, body in found.items() if digest not in known}
         kept = dict(zip(fresh, await self._blobs.put_many(list(fresh.values())), strict=True))
-        keys = [known.get(digest) or kept.get(digest, "") for digest in digests]
+        keys = [
+            known.get(digest) or kept.get(digest, "") or (row.body_key if pack_of(row.body_key) in there else "")
+            for digest, (row, _) in zip(digests, answers, strict=True)
+        ]
         rows = [row._replace(body_key=key) for (row, _), key in zip(answers, keys, strict=True)]
         stored = [(digest, key, len(fresh[digest])) for digest, key in kept.items()]
         async with self._pool.acquire(timeout=10) as conn:
             await responses.add(conn, rows, bodies=stored)
         return keys
+
+
+def pack_of(key: str) -> str:
+    """The object of the page store that a body is in."""
+    return key.partition("#")[0]

@@ -8,17 +8,19 @@ from typing import TypeAlias
 
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchRequested, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
+from limpet.fetcher.page import Page
 from limpet.fetcher.redirect import Moved
 from limpet.fetcher.store.responses import Response
-from limpet.fetcher.validate import Failure, Rejection
-from limpet.fetcher.web import Page
+from limpet.fetcher.unchanged import Unchanged
+from limpet.fetcher.validate import Failure, Overlooked, Rejection
 from limpet.kit.clock import seconds_to_stamp
 
 Fact: TypeAlias = PageFetched | PageRejected | FetchFailed | FetchReturned
-# What was found of an answer; None is a good page.
-Judgement: TypeAlias = Moved | Rejection | Failure | None
+# What was found of an answer; None is a good page, and Overlooked one that is taken for it.
+Judgement: TypeAlias = Moved | Unchanged | Overlooked | Rejection | Failure | None
 
-OUTCOMES = ("fetched", "blocked", "garbage", "needs_render", "redirected", "failed", "returned")
+_REASON_UNCHANGED = ReturnReason.RETURN_REASON_UNCHANGED
+OUTCOMES = ("fetched", "unchanged", "blocked", "garbage", "needs_render", "redirected", "failed", "returned")
 _REJECTED = {
     RejectKind.REJECT_KIND_BLOCKED: "blocked",
     RejectKind.REJECT_KIND_GARBAGE: "garbage",
@@ -55,6 +57,12 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
         fact.location, fact.http_status = judged.location, status
         fact.started_time.CopyFrom(started)
         return fact
+    if isinstance(judged, Unchanged):
+        # Without its key the page that is known is not kept any more.
+        fact = returned(order, _REASON_UNCHANGED if body_key else ReturnReason.RETURN_REASON_PAGE_GONE)
+        fact.http_status, fact.response_ms, fact.proxy_id = status, made.response_ms, made.proxy_id
+        fact.started_time.CopyFrom(started)
+        return fact
     if isinstance(judged, Failure):
         return FetchFailed(
             task_id=order.task_id,
@@ -89,6 +97,7 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
         )
     if page is None:
         raise AssertionError("a good page without a page")
+    trusted = judged is None and page.status == 200
     return PageFetched(
         task_id=order.task_id,
         attempt=order.attempt,
@@ -107,14 +116,21 @@ def settled(order: FetchRequested, made: Try, page: Page | None, judged: Judgeme
         started_time=started,
         traceparent=order.traceparent,
         batch=order.batch,
+        etag=page.etag if trusted else "",
+        last_modified=page.last_modified if trusted else "",
     )
 
 
 def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Response:
-    """Without the body's key, which is known when the body is kept."""
-    name, reason, wall = "fetched", "", None
+    """Without the body's key, which is known when the body is kept; only of a page that has not changed it is known."""
+    name, reason, wall, key = "fetched", "", None, ""
+    shadow = isinstance(judged, Overlooked)
+    if isinstance(judged, Overlooked):
+        judged = judged.rejection
     if isinstance(judged, Moved):
         name, reason = "redirected", judged.location
+    elif isinstance(judged, Unchanged):
+        name, key = "unchanged", order.known.body_key
     elif isinstance(judged, Failure):
         name, reason = "failed", judged.error
     elif isinstance(judged, Rejection):
@@ -131,6 +147,8 @@ def row(order: FetchRequested, made: Try, page: Page, judged: Judgement) -> Resp
         verdict=name,
         reason=reason,
         fetched_at=datetime.fromtimestamp(made.started, UTC),
+        body_key=key,
+        shadow=shadow,
     )
     if wall is None:
         return response
@@ -145,6 +163,8 @@ def outcome_of(fact: Fact) -> str:
         return _REJECTED[fact.kind]
     if isinstance(fact, FetchFailed):
         return "failed"
+    if fact.reason == _REASON_UNCHANGED:
+        return "unchanged"
     return "redirected" if fact.reason == ReturnReason.RETURN_REASON_REDIRECTED else "returned"
 
 

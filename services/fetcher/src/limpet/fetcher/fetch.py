@@ -28,12 +28,15 @@ from limpet.fetcher.egress import Egress
 from limpet.fetcher.facts import Fact, Judgement, Try
 from limpet.fetcher.metrics import BODY_BYTES, REDELIVERED, RESPONSE_SECONDS, RETRIED, SETTLED
 from limpet.fetcher.orders import LATE, wait_of
+from limpet.fetcher.page import Page
 from limpet.fetcher.patience import Patience
 from limpet.fetcher.proxies import SITE_REFUSES, NoProxy, Proxies
 from limpet.fetcher.slots import Slots
 from limpet.fetcher.stock import Leased
-from limpet.fetcher.validate import Failure, Rejection, retry_after_seconds, verdict
-from limpet.fetcher.web import Page, Web
+from limpet.fetcher.trouble import trouble_of
+from limpet.fetcher.unchanged import NOT_MODIFIED, Unchanged, condition
+from limpet.fetcher.validate import Failure, Overlooked, Rejection, retry_after_seconds, verdict
+from limpet.fetcher.web import Web
 from limpet.kit import tracing
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus
@@ -65,6 +68,7 @@ class Fetch:
     underway: Underway[FetchStarted]
     pulse: Pulse
     egress: Egress
+    worker_id: str
     patience: Patience = field(default_factory=Patience)
     cookies: Cookies = field(default_factory=Cookies)
 
@@ -84,6 +88,8 @@ class Fetch:
         async with self.slots.hold():
             fact = await self._settle(order)
             await self.bus.record(fact)
+            if trouble := trouble_of(order, fact, worker_id=self.worker_id):
+                await self.bus.record(trouble)
             self._count(order, fact)
             progressed(time.monotonic())
 
@@ -183,6 +189,7 @@ class Fetch:
         left = max(0.001, to_seconds(order.give_up_time) - now - error)
         seconds = self.patience.seconds(order.domain, at_most=left)
         proxy_id = 0 if leased is None else leased.grant.proxy_id
+        headers = own_headers(order)
         cookie = self.cookies.header((order.domain, proxy_id), order.url, now=now) if order.kind == PAGE else ""
         begun = time.monotonic()
         progressed(begun, quiet_for=seconds)
@@ -194,6 +201,8 @@ class Fetch:
                 via=leased.via if leased is not None else None,
                 cookie=cookie,
                 cut_at=ROBOTS_BYTES if order.kind == ROBOTS else 0,
+                headers=headers,
+                http2=order.http2,
             )
         took = time.monotonic() - begun
         RESPONSE_SECONDS.observe(took)
@@ -218,7 +227,7 @@ class Fetch:
         """The body of a good page and the row of any answer are kept before the fact goes out."""
         if isinstance(answer, Failure):
             return facts.settled(order, made, None, judged)
-        good = judged is None
+        good = judged is None or isinstance(judged, Overlooked)
         key = await self.archive.keep(facts.row(order, made, answer, judged), answer.body if good else None)
         if good:
             BODY_BYTES.inc(len(answer.body))
@@ -227,7 +236,7 @@ class Fetch:
     def _count(self, order: FetchRequested, fact: Fact) -> None:
         outcome = facts.outcome_of(fact)
         SETTLED_AS[outcome].inc()
-        if outcome == "fetched":
+        if outcome in ("fetched", "unchanged"):
             self.pulse.done()
         elif outcome not in ("returned", "redirected"):
             self.pulse.failed()
@@ -246,13 +255,34 @@ class Fetch:
 def judge(order: FetchRequested, answer: Page | Failure, *, now: float) -> Judgement:
     if isinstance(answer, Failure):
         return answer
+    if answer.status == NOT_MODIFIED and order.HasField("known"):
+        return Unchanged()
     if 300 <= answer.status < 400:
-        return redirect.follow(order.url, domain=order.domain, status=answer.status, location=answer.location)
-    return verdict(
+        return redirect.follow(
+            order.url,
+            domain=order.domain,
+            status=answer.status,
+            location=answer.location,
+            anywhere=order.kind == ROBOTS,
+        )
+    found = verdict(
         status=answer.status,
         content_type=answer.content_type,
         body=answer.body,
         retry_after=retry_after_seconds(answer.retry_after, now=now),
         min_body_bytes=order.min_body_bytes,
         is_page=order.kind == PAGE,
+        ignored=frozenset(order.ignored_signatures),
     )
+    # Shadow mode overlooks what pages hold, not what sites say outright.
+    if order.shadow and isinstance(found, Rejection) and 200 <= answer.status < 300:
+        return Overlooked(found)
+    return found
+
+
+def own_headers(order: FetchRequested) -> dict[str, str]:
+    """What the domain wants to be sent, where the request still goes there; and whether the page that is known will do."""
+    headers = dict(order.headers) if order.headers and redirect.domain_of(order.url) == order.domain else {}
+    if order.HasField("known"):
+        headers |= condition(order.known)
+    return headers

@@ -83,6 +83,7 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             underway=underway,
             pulse=pulse,
             egress=egress,
+            worker_id=settings.worker_id,
         )
         await clock.burst()
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-import aiohttp
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.validate import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,11 @@ class Rate:
     grace_seconds: float = 10.0
     window_seconds: float = 20.0
 
+    @property
+    def failure(self) -> Failure:
+        error = f"the body came with less than {self.bytes_per_second} bytes a second"
+        return Failure(FailureKind.FAILURE_KIND_TIMEOUT, error)
+
     def is_kept(self, received: int) -> bool:
         """Whether so many bytes are enough for a window."""
         return received >= self.bytes_per_second * self.window_seconds
@@ -26,8 +32,9 @@ class Rate:
 class Dripping:
     """Hangs up on an answer whose body comes too slowly, as it comes over the wire."""
 
-    def __init__(self, response: aiohttp.ClientResponse, rate: Rate) -> None:
-        self._response = response
+    def __init__(self, received: Callable[[], int], hang_up: Callable[[], None], rate: Rate) -> None:
+        self._received = received
+        self._hang_up = hang_up
         self._rate = rate
         self._timer: asyncio.TimerHandle | None = None
         self._before = 0
@@ -48,13 +55,13 @@ class Dripping:
         self._timer = asyncio.get_running_loop().call_later(seconds, look)
 
     def _begin(self) -> None:
-        self._before = self._response.content.total_raw_bytes
+        self._before = self._received()
         self._look_in(self._rate.window_seconds, self._judge)
 
     def _judge(self) -> None:
-        if self._rate.is_kept(self._response.content.total_raw_bytes - self._before):
+        if self._rate.is_kept(self._received() - self._before):
             self._begin()
         else:
             self.found = True
             # Whoever reads is told that the connection is lost.
-            self._response.close()
+            self._hang_up()

@@ -63,19 +63,20 @@ def _escaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The page is elsewhere in the same domain: the next hop needs a slot of its own."""
+    """The page is elsewhere: the next hop needs a slot of its own."""
 
     location: str
 
 
-def follow(url: str, *, domain: str, status: int, location: str) -> Moved | Failure:
+def follow(url: str, *, domain: str, status: int, location: str, anywhere: bool = False) -> Moved | Failure:
+    """A robots.txt may be anywhere (RFC 9309, section 2.3.1.2); a page that leaves the domain is none of it."""
     if status not in STATUSES or not location.strip():
         return Failure(FailureKind.FAILURE_KIND_REDIRECT, f"status {status} without a place to go")
     found = elsewhere(url, location)
     where = found.location[:MAX_SHOWN]
     if not found.domain:
         return Failure(FailureKind.FAILURE_KIND_REDIRECT, f"redirected to {where}, which is no web address")
-    if found.domain != domain:
+    if found.domain != domain and not anywhere:
         return Failure(
             FailureKind.FAILURE_KIND_REDIRECT,
             f"redirected to {where}, outside {domain}: to crawl it, add the domain {found.domain}",

@@ -15,6 +15,8 @@ MAX_RETRY_AFTER = 86_400
 REFUSALS: Final = (403, 429)
 # Not a refusal by themselves, but some vendors challenge with them.
 CHALLENGES: Final = (405, 406, 418, 503, 504)
+# The site says itself that there is nothing.
+NO_CONTENT: Final = (204, 205)
 _KINDS: Final = {
     "blocked": RejectKind.REJECT_KIND_BLOCKED,
     "needs_render": RejectKind.REJECT_KIND_NEEDS_RENDER,
@@ -33,6 +35,13 @@ class Rejection:
     hard: bool = False
     # What spoke against the page, where it was the page that did.
     wall: Wall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overlooked:
+    """Something speaks against the page, but its domain is in shadow mode: the page is taken all the same."""
+
+    rejection: Rejection
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,18 @@ def verdict(
     retry_after: int,
     min_body_bytes: int,
     is_page: bool = True,
+    ignored: frozenset[str] = frozenset(),
 ) -> Rejection | Failure | None:
-    """None means: a good page. Only pages are judged by content, never robots.txt, sitemaps and the like."""
+    """None means: a good page. Only pages are judged by content, never robots.txt, sitemaps and the like.
+
+    `ignored` names signatures that good pages of this site have.
+    """
     is_html = content_type in _HTML
     if 200 <= status < 300:
-        return _content(body, min_body_bytes=min_body_bytes) if is_page and is_html else None
-    wall = wall_in(body) if is_html and (status in REFUSALS or status in CHALLENGES) else None
+        if not is_page or not is_html or status in NO_CONTENT:
+            return None
+        return _content(body, min_body_bytes=min_body_bytes, ignored=ignored)
+    wall = wall_in(body, ignored=ignored) if is_html and (status in REFUSALS or status in CHALLENGES) else None
     if wall is not None and wall.kind != "blocked":
         wall = None
     if status in REFUSALS or wall is not None:
@@ -75,9 +90,11 @@ def verdict(
     return Failure(FailureKind.FAILURE_KIND_CLIENT_ERROR, f"status {status}")
 
 
-def _content(body: bytes, *, min_body_bytes: int) -> Rejection | None:
-    if wall := wall_in(body):
+def _content(body: bytes, *, min_body_bytes: int, ignored: frozenset[str]) -> Rejection | None:
+    if wall := wall_in(body, ignored=ignored):
         return Rejection(_KINDS[wall.kind], wall.reason, hard=wall.hard, wall=wall)
+    if not body.strip():
+        return Rejection(RejectKind.REJECT_KIND_GARBAGE, "an answer without a page in it")
     if len(body) < min_body_bytes:
         return Rejection(
             RejectKind.REJECT_KIND_GARBAGE, f"{len(body)} bytes of HTML where {min_body_bytes} are the least"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from ssl import SSLContext
+from types import MappingProxyType
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from limpet.contracts.events.v1.fetch_pb2 import FailureKind
+from limpet.fetcher.http2 import Http2
+from limpet.fetcher.page import Page, page_of, plain
 from limpet.fetcher.rate import Dripping, Rate
 from limpet.fetcher.socks import SOCKS_ERRORS, SocksSessions, socks_failure
 from limpet.fetcher.validate import Failure
@@ -25,22 +27,7 @@ MAX_HEADERS, MAX_HEADER_BYTES = 128, 8190
 # aiohttp rounds longer timeouts up to whole seconds, which would pass the time to give up.
 _NEVER_ROUND = 1e9
 CONNECT_SECONDS = 15.0
-MAX_ERROR = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    status: int
-    body: bytes = field(repr=False)
-    # Lower case, without parameters.
-    content_type: str
-    charset: str
-    location: str
-    retry_after: str
-    # The lines of Set-Cookie.
-    cookies: tuple[str, ...] = ()
-    # Of the body as it came over the wire where the site says so, else decoded.
-    received_bytes: int = field(default=0, compare=False)
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Web:
@@ -51,6 +38,7 @@ class Web:
         direct: aiohttp.ClientSession,
         proxied: aiohttp.ClientSession,
         socks: SocksSessions,
+        http2: Http2,
         *,
         guard: Guard,
         max_body_bytes: int,
@@ -59,15 +47,30 @@ class Web:
         self._direct = direct
         self._proxied = proxied
         self._socks = socks
+        self._http2 = http2
         self._guard = guard
         self._most = max_body_bytes
         self._rate = rate
 
     async def get(
-        self, url: str, *, user_agent: str, seconds: float, via: Via | None = None, cookie: str = "", cut_at: int = 0
+        self,
+        url: str,
+        *,
+        user_agent: str,
+        seconds: float,
+        via: Via | None = None,
+        cookie: str = "",
+        cut_at: int = 0,
+        headers: Mapping[str, str] = NO_HEADERS,
+        http2: bool = False,
     ) -> Page | Failure:
-        """With `cut_at` only so many bytes are read, and a longer body is no failure."""
-        headers = {"User-Agent": user_agent} if user_agent else {}
+        """With `cut_at` only so many bytes are read, and a longer body is no failure.
+
+        `http2` asks for it where the site is reached by TLS; a site that does not speak it is spoken to as ever.
+        """
+        headers = dict(headers)
+        if user_agent:
+            headers["User-Agent"] = user_agent
         if cookie:
             headers["Cookie"] = cookie
         if via is not None and via.protocol not in PROTOCOLS:
@@ -77,7 +80,7 @@ class Web:
                 unsent=True,
             )
         try:
-            return await self._get(url, headers, seconds=seconds, via=via, cut_at=cut_at)
+            return await self._get(url, headers, seconds=seconds, via=via, cut_at=cut_at, http2=http2)
         except AddressForbidden as error:
             return Failure(FailureKind.FAILURE_KIND_FORBIDDEN_ADDRESS, plain(str(error)))
         except TimeoutError:
@@ -99,10 +102,13 @@ class Web:
             return Failure(FailureKind.FAILURE_KIND_NETWORK, plain(text))
 
     async def _get(
-        self, url: str, headers: dict[str, str], *, seconds: float, via: Via | None, cut_at: int
+        self, url: str, headers: dict[str, str], *, seconds: float, via: Via | None, cut_at: int, http2: bool
     ) -> Page | Failure:
         target = URL(url, encoded=True)
         self._guard.check_literal(target.raw_host or "", target.port or 0)
+        if http2 and target.scheme == "https":
+            headers = {"Accept": ACCEPT, "Accept-Encoding": CODINGS, **headers}
+            return await self._http2.get(target, headers, seconds=seconds, via=via, cut_at=cut_at)
         if via is None:
             return await self._ask(self._direct, target, headers, seconds=seconds, cut_at=cut_at)
         if via.protocol == SOCKS5:
@@ -141,17 +147,9 @@ class Web:
                 response.release()
         if isinstance(body, Failure):
             return body
-        content_type, charset = media_type(response.headers.get("Content-Type", ""))
-        return Page(
-            status=response.status,
-            body=body,
-            content_type=content_type,
-            charset=charset,
-            location=response.headers.get("Location", ""),
-            retry_after=response.headers.get("Retry-After", ""),
-            cookies=tuple(response.headers.getall("Set-Cookie", ())),
-            received_bytes=len(body) if cut_at else response.content_length or len(body),
-        )
+        cookies = response.headers.getall("Set-Cookie", ())
+        received = len(body) if cut_at else response.content_length or len(body)
+        return page_of(response.status, response.headers, body, cookies=cookies, received_bytes=received)
 
     async def _read(self, response: aiohttp.ClientResponse, *, cut_at: int) -> bytes | Failure:
         """The decoded body. When it is too large or too slow the connection is closed, not read to its end."""
@@ -164,14 +162,13 @@ class Web:
             body = await content.readany()
         else:
             # Only what did not arrive together with its headers is worth a timer.
-            with Dripping(response, self._rate) as dripping:
+            with Dripping(lambda: content.total_raw_bytes, response.close, self._rate) as dripping:
                 try:
                     body = await _read_up_to(content, most)
                 except aiohttp.ClientError:
                     if not dripping.found:
                         raise
-                    error = f"the body came with less than {self._rate.bytes_per_second} bytes a second"
-                    return Failure(FailureKind.FAILURE_KIND_TIMEOUT, error)
+                    return self._rate.failure
         if not content.at_eof():
             response.close()
         if len(body) <= most:
@@ -192,41 +189,26 @@ async def _read_up_to(content: aiohttp.StreamReader, most: int) -> bytes:
     return b"".join(chunks) if len(chunks) != 1 else chunks[0]
 
 
-# Sites say the same again and again.
-@lru_cache(maxsize=256)
-def media_type(header: str) -> tuple[str, str]:
-    """Type and charset. What is not plain ASCII is nothing: it must fit into every store."""
-    if not header.isascii() or not header.isprintable():
-        return "", ""
-    kind, _, rest = header.partition(";")
-    charset = ""
-    for parameter in rest.split(";"):
-        name, _, value = parameter.partition("=")
-        if name.strip().lower() == "charset":
-            charset = value.strip().strip("\"'").lower()[:40]
-            break
-    return kind.strip().lower()[:100], charset
-
-
-def plain(text: str) -> str:
-    """Foreign text cut and freed of what neither Protobuf nor PostgreSQL takes."""
-    return text[:MAX_ERROR].encode("utf-8", "replace").decode().replace("\x00", "")
-
-
 @asynccontextmanager
 async def open_web(
-    *, guard: Guard, max_body_bytes: int, rate: Rate | None = None, resolver: AbstractResolver | None = None
+    *,
+    guard: Guard,
+    max_body_bytes: int,
+    rate: Rate | None = None,
+    resolver: AbstractResolver | None = None,
+    trust: SSLContext | None = None,
 ) -> AsyncIterator[Web]:
-    """`resolver` finds the addresses of names where the system's own shall not."""
+    """`resolver` finds the addresses of names where the system's own shall not; `trust` whose certificates count with HTTP/2."""
+    rate = rate or Rate()
+    checked = GuardedResolver(guard, inner=resolver)
     # A proxy's address is the operator's choice and may be private, so only the direct way has the guard.
     async with (
-        _session(
-            aiohttp.TCPConnector(limit=0, resolver=GuardedResolver(guard, inner=resolver), ttl_dns_cache=60)
-        ) as direct,
+        _session(aiohttp.TCPConnector(limit=0, resolver=checked, ttl_dns_cache=60)) as direct,
         _session(aiohttp.TCPConnector(limit=0)) as proxied,
         aclosing(SocksSessions(_session)) as socks,
+        aclosing(Http2(checked, max_body_bytes=max_body_bytes, rate=rate, trust=trust)) as http2,
     ):
-        yield Web(direct, proxied, socks, guard=guard, max_body_bytes=max_body_bytes, rate=rate or Rate())
+        yield Web(direct, proxied, socks, http2, guard=guard, max_body_bytes=max_body_bytes, rate=rate)
 
 
 def _session(connector: aiohttp.TCPConnector) -> aiohttp.ClientSession:

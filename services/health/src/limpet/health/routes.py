@@ -26,6 +26,7 @@ OWNERS: Final[Mapping[str, Upstream]] = {
     "/api/targets": "parser",
     "/api/admin/reparse": "parser",
     "/api/admin/quality": "parser",
+    "/api/admin/parsers": "parser",
 }
 
 

@@ -43,12 +43,17 @@ _META: Final = re.compile(
 _META_WITHIN: Final = 2048
 
 
+def codec_of(name: str) -> str:
+    """Empty for a name that is not believed."""
+    return _CODECS.get(name.strip().lower(), "")
+
+
 def html_source(body: bytes, *, charset: str) -> bytes | str:
     """What to hand to the HTML parser: the bytes themselves where they are UTF-8, their text where they are not."""
     for mark, codec in _MARKS:
         if body.startswith(mark):
             return body[len(mark) :] if codec == "utf-8" else body[len(mark) :].decode(codec, "replace")
-    codec = _CODECS.get(charset.strip().lower(), "") or _declared(body)
+    codec = codec_of(charset) or _declared(body)
     if codec == "utf-8":
         return body
     if codec:

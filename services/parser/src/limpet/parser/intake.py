@@ -9,16 +9,21 @@ from limpet.kit.delivery import Delivery
 
 
 class Intake:
-    def __init__(self, handler: Callable[[Delivery], Awaitable[None]], *, slots: int) -> None:
+    """A message that waits for nothing but slow pages holds no slot, up to three times as many messages as slots."""
+
+    def __init__(
+        self, handler: Callable[[Delivery], Awaitable[None]], *, slots: int, late: Callable[[], int] = lambda: 0
+    ) -> None:
         self._handler = handler
         self._slots = slots
+        self._late = late
         self._stopping = False
         self._idle = asyncio.Event()
         self._idle.set()
         self.in_hand = 0
 
     def free(self) -> int:
-        return 0 if self._stopping else self._slots - self.in_hand
+        return 0 if self._stopping else self._slots - self.in_hand + min(self._late(), 3 * self._slots)
 
     async def take(self, delivery: Delivery) -> None:
         self.in_hand += 1

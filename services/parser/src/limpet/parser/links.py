@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -11,7 +11,8 @@ from urllib.parse import urljoin
 
 from selectolax.lexbor import LexborHTMLParser
 
-from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind
+from limpet.contracts.events.v1.parse_pb2 import Link, LinkKind, LinkRel
+from limpet.parser.neighbours import BY_HEAD, BY_REL, Neighbours, named, shown
 from limpet.parser.pagefacts import Head
 
 MAX_URL: Final = 2_048
@@ -62,8 +63,10 @@ class Links:
     """Every http(s) link of a page once, in its order, with whether the page asks not to follow it."""
 
     nofollow: dict[str, bool] = field(default_factory=dict)
-    # Those that the page itself names as its neighbours.
+    # Those that the page itself names as its neighbours, by rel or in so many words.
     neighbours: set[str] = field(default_factory=set)
+    # The one that leads on and the one that leads back.
+    rels: dict[str, LinkRel.ValueType] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.nofollow)
@@ -73,22 +76,31 @@ class Links:
         neighbours = self.neighbours
         return (LinkKind.LINK_KIND_PAGINATION if url in neighbours else kind_of(url) for url in self.nofollow)
 
-    def messages(self) -> list[Link]:
+    def messages(self, kinds: Iterable[LinkKind.ValueType]) -> list[Link]:
+        rels = self.rels
         return [
-            Link(url=url, kind=kind, nofollow=nofollow)
-            for (url, nofollow), kind in zip(self.nofollow.items(), self.kinds(), strict=True)
+            Link(url=url, kind=kind, nofollow=nofollow, rel=rels[url])
+            if url in rels
+            else Link(url=url, kind=kind, nofollow=nofollow)
+            for (url, nofollow), kind in zip(self.nofollow.items(), kinds, strict=True)
         ]
 
 
-def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> Links:
-    """One plain link to a page outweighs its nofollow twin; what the first of them leads to, both do."""
+def address_of(head: Head, *, page_url: str) -> str:
+    """What the page names as its own address; empty where it names none that could be one."""
+    return absolute(head.canonical, base=Base.of(page_url, head.base_href)) if head.canonical else ""
+
+
+def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head, follow: bool) -> Links:
+    """One plain link to a page outweighs its nofollow twin. Which one leads on is read only where somebody follows."""
     base = Base.of(page_url, head.base_href)
     links = Links()
-    found, neighbours = links.nofollow, links.neighbours
-    for neighbour in head.neighbours:
+    found, neighbours, nearest = links.nofollow, links.neighbours, Neighbours(page_url)
+    for word, neighbour in head.neighbours:
         if url := absolute(neighbour, base=base):
             found[url] = head.nofollow
             neighbours.add(url)
+            nearest.hear(url, named(word), BY_HEAD)
     origin, longest, page_nofollow = base.origin, MAX_URL - len(base.origin), head.nofollow
     for node in tree.tags("a"):
         attributes = node.attributes
@@ -112,12 +124,18 @@ def find_links(tree: LexborHTMLParser, *, page_url: str, head: Head) -> Links:
         if "rel" in attributes:
             rel = attributes["rel"] or ""
             nofollow = nofollow or "nofollow" in rel.lower()
-            if rel in ("next", "prev") and url not in found:
+            if direction := named(rel):
                 neighbours.add(url)
+                nearest.hear(url, direction, BY_REL)
+        if follow and (sign := shown(node, attributes)) is not None:
+            nearest.hear(url, *sign)
         if found.setdefault(url, nofollow) and not nofollow:
             found[url] = False
         if len(found) >= MAX_LINKS:
             break
+    links.rels.update(nearest.rels())
+    # A shop's "next" may lead to the next product: that is an item still.
+    neighbours.update(url for url in links.rels if kind_of(url) != LinkKind.LINK_KIND_ITEM)
     return links
 
 

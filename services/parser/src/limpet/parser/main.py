@@ -6,6 +6,7 @@ from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
 from limpet.kit.bus import open_bus
+from limpet.kit.errors import CannotRecover
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
@@ -13,16 +14,24 @@ from limpet.kit.pg import open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
 from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
-from limpet.kit.settings import load
+from limpet.kit.settings import EXIT_BAD_CONFIGURATION, load
 from limpet.kit.streams import PARSER
 from limpet.kit.underway import Underway
 from limpet.parser.api import items_router
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
+from limpet.parser.parsers.registry import BadParser
+from limpet.parser.parsers_api import parsers_router
+from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.settings import Settings
+from limpet.parser.workers.readers import open_readers
 
 
 async def main(settings: Settings, readiness: Readiness) -> None:
+    try:
+        recipes = RecipeFolder(settings.recipes_dir)
+    except BadParser as error:
+        raise CannotRecover(str(error), EXIT_BAD_CONFIGURATION) from error
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, readiness=readiness) as pool,
@@ -33,15 +42,24 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             readiness=readiness,
             ca_file=settings.nats_ca_file,
         ) as bus,
+        open_readers(
+            Blobs.open(settings.page_store),
+            processes=settings.processes,
+            spares=settings.parse_spare_processes,
+            limits=settings.limits,
+            recipes=recipes,
+        ) as readers,
     ):
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
         underway = Underway(bus, ParseStarted)
-        parse = Parse(pool=pool, bus=bus, bodies=Blobs.open(settings.page_store), pulse=pulse, underway=underway)
-        intake = Intake(parse.on_delivery, slots=settings.parse_slots)
+        parse = Parse(pool=pool, bus=bus, readers=readers, pulse=pulse, underway=underway, worker_id=settings.worker_id)
+        intake = Intake(parse.on_delivery, slots=settings.parse_slots, late=lambda: readers.waiting_for_late)
         pulse.in_hand = lambda: intake.in_hand
+        readers.on_late = bus.look_again
         app = make_app("Limpet parser", settings.keys)
         app.include_router(items_router(pool))
+        app.include_router(parsers_router(recipes))
         await serve(
             readiness=readiness,
             drain=lambda: intake.drain(settings.drain_seconds),
@@ -49,6 +67,8 @@ async def main(settings: Settings, readiness: Readiness) -> None:
             selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
+            readers=readers.run(),
+            recipes=recipes.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )

@@ -13,7 +13,8 @@ from limpet.contracts.events.v1.parse_pb2 import LinkKind
 
 TEXT_LIMIT: Final = 2_000
 _HEAD_LIMIT: Final = 500
-_LISTING_LINKS: Final = 10
+LISTING_LINKS: Final = 10
+_NEIGHBOURS: Final = ("next", "prev", "previous")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Head:
     nofollow: bool = False
     # OpenGraph by name, without the prefix; the first of each name counts.
     opengraph: dict[str, str] = field(default_factory=dict)
-    # Hrefs of <link rel=next> and <link rel=prev>.
-    neighbours: tuple[str, ...] = ()
+    # <link rel=next> and <link rel=prev>, as (rel, href).
+    neighbours: tuple[tuple[str, str], ...] = ()
 
 
 def clean(text: str | None, *, limit: int = TEXT_LIMIT) -> str:
@@ -41,7 +42,7 @@ def clean(text: str | None, *, limit: int = TEXT_LIMIT) -> str:
 def read_head(tree: LexborHTMLParser) -> Head:
     found: dict[str, str] = {}
     opengraph: dict[str, str] = {}
-    neighbours: list[str] = []
+    neighbours: list[tuple[str, str]] = []
     nofollow = False
     head = tree.head
     nodes = head.iter() if head is not None else iter(())
@@ -73,13 +74,15 @@ def read_head(tree: LexborHTMLParser) -> Head:
     )
 
 
-def _read_link(node: LexborNode, found: dict[str, str], neighbours: list[str]) -> None:
+def _read_link(node: LexborNode, found: dict[str, str], neighbours: list[tuple[str, str]]) -> None:
     attributes = node.attributes
     rel = (attributes.get("rel") or "").lower().split()
     if "canonical" in rel:
         found.setdefault("canonical", attributes.get("href") or "")
-    elif "next" in rel or "prev" in rel:
-        neighbours.append(attributes.get("href") or "")
+    else:
+        for word in rel:
+            if word in _NEIGHBOURS and len(neighbours) < len(_NEIGHBOURS):
+                neighbours.append((word, attributes.get("href") or ""))
 
 
 def page_type(*, kind: str, item_count: int, head: Head, kinds: Iterable[LinkKind.ValueType]) -> str:
@@ -92,6 +95,6 @@ def page_type(*, kind: str, item_count: int, head: Head, kinds: Iterable[LinkKin
     if declared.startswith("article"):
         return "article"
     counted = Counter(kinds)
-    if counted[LinkKind.LINK_KIND_PAGINATION] and counted[LinkKind.LINK_KIND_ITEM] >= _LISTING_LINKS:
+    if counted[LinkKind.LINK_KIND_PAGINATION] and counted[LinkKind.LINK_KIND_ITEM] >= LISTING_LINKS:
         return "listing"
     return "page"

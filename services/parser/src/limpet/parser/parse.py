@@ -2,58 +2,49 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
 
+from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred, ErrorType
 from limpet.contracts.events.v1.fetch_pb2 import OrderKind
 from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
-from limpet.contracts.events.v1.parse_pb2 import Link, LinksDiscovered, PageParsed, ParseFailed, ParseStarted
+from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
 from limpet.kit.clock import seconds_to_stamp, to_datetime
 from limpet.kit.delivery import Delivery
-from limpet.kit.errors import Permanent
 from limpet.kit.pg import Pool
 from limpet.kit.tracing import is_sampled, use
 from limpet.kit.underway import Underway
 from limpet.parser import metrics
-from limpet.parser.links import split
-from limpet.parser.reading import Reading, Unread, read_page
+from limpet.parser.reading import Reading, Unread
 from limpet.parser.store.pages import ParsedPage, keep_pages
+from limpet.parser.workers.jobs import Outcome
 
 log = structlog.get_logger()
 
-READ_AT_ONCE: Final = 32
-YIELD_EVERY: Final = 4
-# Robots files, probes and the like are facts for others; only pages hold content.
-_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_UNSPECIFIED)
+# Robots files, probes and the like are facts for others; only pages and sitemaps hold content.
+_CONTENT: Final = (OrderKind.ORDER_KIND_PAGE, OrderKind.ORDER_KIND_SITEMAP, OrderKind.ORDER_KIND_UNSPECIFIED)
+# Of one group of pages; a site whose every page is a trap is described well enough by these.
+_ERRORS_TOLD: Final = 20
 
 
-class Bodies(Protocol):
-    def get_many(self, keys: Sequence[str]) -> Awaitable[Sequence[bytes | Permanent]]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    page: PageFetched
-    result: Reading | Unread
-    started_at: float
-    seconds: float
+class Reads(Protocol):
+    def read(self, pages: Sequence[PageFetched]) -> AsyncIterator[list[Outcome]]: ...
 
 
 @dataclass(frozen=True)
 class Parse:
     pool: Pool
     bus: Bus
-    bodies: Bodies
+    readers: Reads
     pulse: Pulse
     underway: Underway[ParseStarted]
+    worker_id: str = ""
 
     async def on_delivery(self, delivery: Delivery) -> None:
         """A message holds many records of one kind; the subject says which."""
@@ -66,32 +57,16 @@ class Parse:
         await self.on_page_fetched([order.page for order in orders])
 
     async def on_page_fetched(self, pages: Sequence[PageFetched]) -> None:
-        """read bodies -> parse -> store items -> announce."""
+        """read in other processes -> store items -> announce; what takes its time holds up nothing else."""
         pages = [page for page in pages if page.kind in _CONTENT]
         if not pages:
             return
-        outcomes: list[Outcome] = []
         with self.underway.running([ParseStarted(task_id=page.task_id, attempt=page.attempt) for page in pages]):
-            for start in range(0, len(pages), READ_AT_ONCE):
-                outcomes += await self._parse(pages[start : start + READ_AT_ONCE])
-            await self._store(outcomes)
-        await self._announce(outcomes)
-        self._count(outcomes)
-
-    async def _parse(self, pages: Sequence[PageFetched]) -> list[Outcome]:
-        # When the page store is away this raises: the message comes again, and no task pays for it.
-        bodies = await self.bodies.get_many([page.body_key for page in pages])
-        outcomes: list[Outcome] = []
-        for page, body in zip(pages, bodies, strict=True):
-            started_at, begun = time.time(), time.perf_counter()
-            if isinstance(body, Permanent):
-                result: Reading | Unread = Unread(f"{type(body).__name__}: {body}"[:500])
-            else:
-                result = read_page(page, body)
-            outcomes.append(Outcome(page, result, started_at, time.perf_counter() - begun))
-            if len(outcomes) % YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-        return outcomes
+            # When the page store is away this raises: the message comes again, and no task pays for it.
+            async for outcomes in self.readers.read(pages):
+                await self._store(outcomes)
+                await self._announce(outcomes)
+                self._count(outcomes)
 
     async def _store(self, outcomes: Sequence[Outcome]) -> None:
         parsed = [_row(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
@@ -100,23 +75,32 @@ class Parse:
                 await keep_pages(conn, parsed)
 
     async def _announce(self, outcomes: Sequence[Outcome]) -> None:
-        parsed, failed, parts = [], [], []
-        for outcome in outcomes:
-            if isinstance(outcome.result, Unread):
-                failed.append(_failed(outcome, outcome.result))
-            else:
-                embedded, *rest = split(outcome.result.links)
-                parts += [_part(outcome.page, number, links) for number, links in enumerate(rest, start=1)]
-                parsed.append(_parsed(outcome, outcome.result, embedded, parts=len(rest)))
+        told = [outcome.announcement for outcome in outcomes if outcome.announcement is not None]
+        unread = [(outcome, outcome.result) for outcome in outcomes if isinstance(outcome.result, Unread)]
         # Parts go first: whoever hears that the page is parsed can count on all its links being there.
-        if parts:
-            await self.bus.record(*parts)
-        if parsed:
-            await self.bus.record(*parsed)
-        if failed:
-            await self.bus.record(*failed)
+        if parts := [part for one in told for part in one.links]:
+            await self.bus.record_encoded(LinksDiscovered, parts)
+        if told:
+            await self.bus.record_encoded(PageParsed, [one.parsed for one in told])
+        if unread:
+            await self.bus.record(*(_failed(outcome, result) for outcome, result in unread))
+            await self.bus.record(*(self._error(outcome, result) for outcome, result in unread[:_ERRORS_TOLD]))
         for outcome in outcomes:
             _log(outcome)
+
+    def _error(self, outcome: Outcome, unread: Unread) -> ErrorOccurred:
+        return ErrorOccurred(
+            worker_id=self.worker_id,
+            service="parser",
+            type=ErrorType.ERROR_TYPE_PARSING,
+            message=unread.error,
+            stack_trace=unread.trace,
+            url=outcome.page.url,
+            operation=f"parse:{outcome.page.parser}",
+            retry_attempt=outcome.page.attempt,
+            error_time=seconds_to_stamp(outcome.started_at + outcome.seconds),
+            task_id=outcome.page.task_id,
+        )
 
     def _count(self, outcomes: Sequence[Outcome]) -> None:
         readings = [outcome.result for outcome in outcomes if isinstance(outcome.result, Reading)]
@@ -134,32 +118,13 @@ class Parse:
         self.pulse.latency(seconds / len(outcomes) * 1000)
 
 
-def _parsed(outcome: Outcome, reading: Reading, links: Sequence[Link], *, parts: int) -> PageParsed:
-    return PageParsed(
-        page=outcome.page,
-        item_count=len(reading.items),
-        page_type=reading.page_type,
-        links=links,
-        link_parts=parts,
-        started_time=seconds_to_stamp(outcome.started_at),
-        duration_ms=int(outcome.seconds * 1000),
-        parser_version=reading.parser_version,
-    )
-
-
 def _failed(outcome: Outcome, unread: Unread) -> ParseFailed:
     return ParseFailed(
         page=outcome.page,
         error=unread.error,
-        retryable=False,
+        retryable=unread.retryable,
         started_time=seconds_to_stamp(outcome.started_at),
         duration_ms=int(outcome.seconds * 1000),
-    )
-
-
-def _part(page: PageFetched, number: int, links: Sequence[Link]) -> LinksDiscovered:
-    return LinksDiscovered(
-        task_id=page.task_id, attempt=page.attempt, part=number, links=links, traceparent=page.traceparent
     )
 
 
@@ -200,4 +165,5 @@ def _log(outcome: Outcome) -> None:
                 item_count=len(result.items),
                 link_count=result.link_count,
                 duration_ms=round(outcome.seconds * 1000, 3),
+                **({"note": result.note} if result.note else {}),
             )

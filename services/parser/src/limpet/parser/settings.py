@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 from pydantic import Field
 
 from limpet.kit.settings import RestCommon
+from limpet.parser.workers.limits import Limits
 
 
 class Settings(RestCommon):
@@ -14,3 +18,32 @@ class Settings(RestCommon):
         description="Where page bodies are kept: file:///folder, s3://bucket/prefix, gs:// or az://."
     )
     parse_slots: int = Field(default=4, ge=1, le=64, description="Messages (of up to 100 pages) in hand at once.")
+    recipes_dir: Path | None = Field(
+        default=None, description="Folder of recipes (*.yaml): sites' own parsers, loaded again when they change."
+    )
+    parse_processes: int = Field(
+        default=0, ge=0, le=256, description="Processes that read pages. 0: one for each CPU that this process may use."
+    )
+    parse_spare_processes: int = Field(
+        default=4, ge=1, le=256, description="More of them while some are slow with a page, so that others do not wait."
+    )
+    parse_wall_seconds: float = Field(
+        default=20.0, ge=0.5, le=250, description="Reading a page that takes longer is given up."
+    )
+    parse_cpu_seconds: float = Field(
+        default=5.0, ge=0.5, le=250, description="CPU time after which reading a page is given up."
+    )
+    parse_memory_mb: int = Field(
+        default=512, ge=64, le=65_536, description="Memory that reading a page may take, for each process."
+    )
+
+    @property
+    def processes(self) -> int:
+        mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return self.parse_processes or mine
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            wall_seconds=self.parse_wall_seconds, cpu_seconds=self.parse_cpu_seconds, memory_mb=self.parse_memory_mb
+        )

@@ -40,12 +40,12 @@ class Grant:
 
 @dataclass(frozen=True, kw_only=True)
 class _Call:
-    """What one call asks for, and where its domains stand."""
+    """What is asked for together, and where its domains stand."""
 
     wants: dict[Key, Want]
     situations: Mapping[str, Situation]
     probing: frozenset[Key]
-    holder: str
+    holders: Mapping[Key, str]
 
     @property
     def now(self) -> datetime:
@@ -79,19 +79,26 @@ class Lease:
 
     async def lease(self, wants: Sequence[Want], *, holder: str) -> list[Grant | Refusal]:
         """One answer per want, in the same order."""
-        async with self.pool.acquire() as conn:
-            call = await self._prepare(conn, {want.key: want for want in wants}, holder=holder)
-            answers = await self._settle(conn, call)
-        return [answers[want.key] for want in wants]
+        [answers] = await self.lease_many([(wants, holder)])
+        return answers
 
-    async def _prepare(self, conn: Conn, wants: dict[Key, Want], *, holder: str) -> _Call:
+    async def lease_many(self, calls: Sequence[tuple[Sequence[Want], str]]) -> list[list[Grant | Refusal]]:
+        """The wants of several callers, each with its holder, as one call: what they share is locked and counted once."""
+        wants = {want.key: want for asked, _ in calls for want in asked}
+        holders = {want.key: holder for asked, holder in calls for want in asked}
+        async with self.pool.acquire() as conn:
+            call = await self._prepare(conn, wants, holders=holders)
+            answers = await self._settle(conn, call)
+        return [[answers[want.key] for want in asked] for asked, _ in calls]
+
+    async def _prepare(self, conn: Conn, wants: dict[Key, Want], *, holders: Mapping[Key, str]) -> _Call:
         """Before the transaction: a domain's state is locked last, but a tier's probe must be claimed first."""
         found = await situations.find(conn, domains=sorted({want.domain for want in wants.values()}))
         probing: frozenset[Key] = frozenset()
         if due := probes_due(wants.values(), found):
             claimed = await domain_states.claim_probes(conn, ttls={domain: want.ttl for domain, want in due.items()})
             probing = frozenset(due[domain].key for domain in claimed)
-        return _Call(wants=wants, situations=found, probing=probing, holder=holder)
+        return _Call(wants=wants, situations=found, probing=probing, holders=holders)
 
     async def _settle(self, conn: Conn, call: _Call) -> dict[Key, Grant | Refusal]:
         waiting_for: list[int] = []
@@ -129,7 +136,7 @@ class Lease:
             proxies=[None if candidate is None else candidate.proxy_id for _, candidate in chosen.values()],
             probes=[line.probe or (candidate.probe if candidate else "") for line, candidate in chosen.values()],
             seconds=[wants[key].ttl.total_seconds() for key in chosen],
-            holder=call.holder,
+            holders=[call.holders[key] for key in chosen],
         )
         answers: dict[Key, Grant | Refusal] = {}
         for key, (lease_id, expires_at) in opened.items():

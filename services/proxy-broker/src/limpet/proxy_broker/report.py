@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -34,6 +34,7 @@ log = structlog.get_logger()
 @dataclass(slots=True)
 class _Learned:
     tally: Tally
+    ended: Collection[int] = ()
     cooled_proxies: list[int] = field(default_factory=list)
     cooled_pairs: list[PairKey] = field(default_factory=list)
     lesson: Lesson = field(default_factory=Lesson)
@@ -53,6 +54,12 @@ class Report:
 
     async def report(self, uses: Sequence[Use]) -> int:
         """How many of these leases were still open."""
+        [taken] = await self.report_many([uses])
+        return taken
+
+    async def report_many(self, calls: Sequence[Sequence[Use]]) -> list[int]:
+        """The same for each of several callers, who are heard as one: a proxy that many of them used is written once."""
+        uses = [use for call in calls for use in call]
         async with self.pool.acquire() as conn:
             while True:
                 try:
@@ -62,7 +69,7 @@ class Report:
                 except Moved:
                     continue
         self._tell(learned)
-        return learned.tally.outcomes.total()
+        return _taken(calls, learned.ended)
 
     def _tell(self, learned: _Learned) -> None:
         """Only after the commit: what was rolled back never happened."""
@@ -82,7 +89,7 @@ class Report:
         lease_ids = [use.lease_id for use in uses]
         patients = await proxy_health.lock_leased(conn, lease_ids=lease_ids)
         ended, now = await lease_ends.close(conn, lease_ids=lease_ids, proxy_ids=list(patients))
-        learned = _Learned(tally(uses, ended))
+        learned = _Learned(tally(uses, ended), ended=ended)
         if now is not None:
             if patients:
                 learned.cooled_proxies = await self._learn_proxies(conn, learned.tally, patients, now=now)
@@ -177,3 +184,14 @@ class Report:
             cooldown=self.pair.cooldown if policy.pair_cooldown is None else policy.pair_cooldown,
             cooldown_max=self.pair.cooldown_max,
         )
+
+
+def _taken(calls: Sequence[Sequence[Use]], ended: Collection[int]) -> list[int]:
+    """How many of the leases that ended each caller was the first to report."""
+    left = set(ended)
+    taken = []
+    for uses in calls:
+        mine = left.intersection([use.lease_id for use in uses])
+        left -= mine
+        taken.append(len(mine))
+    return taken

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 import asyncpg
@@ -21,6 +22,7 @@ from limpet.contracts.proxy.v1.proxy_service_pb2_grpc import ProxyServiceService
 from limpet.kit import tracing
 from limpet.kit.beat import Pulse
 from limpet.kit.clock import to_stamp
+from limpet.kit.gather import Gather
 from limpet.kit.pg import LOST
 from limpet.proxy_broker import metrics
 from limpet.proxy_broker.blame import Outcome, Use
@@ -33,6 +35,10 @@ log = structlog.get_logger()
 
 NAME: Final = pb.DESCRIPTOR.services_by_name["ProxyService"].full_name
 MAX_BATCH: Final = 1000
+# Callers that come while others are served are served together. One transaction of each kind at a time: two would wait for
+# the same proxies.
+TOGETHER: Final = 1000
+AT_ONCE: Final = 1
 MAX_SECONDS: Final = 10.0  # for callers that set no deadline
 MAX_DOMAIN: Final = 255
 MAX_SESSION: Final = 255
@@ -49,6 +55,7 @@ _OUTCOMES: Final[dict[int, Outcome]] = {
 
 Context = grpc.aio.ServicerContext[Any, Any]
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +67,16 @@ class Server(ProxyServiceServicer):
     pulse: Pulse
     ttl: timedelta
     ttl_max: timedelta
+
+    @cached_property
+    def _leases(self) -> Gather[tuple[list[Want], str], list[Grant | Refusal]]:
+        return Gather(
+            bounded(self.lease.lease_many), linger=0, most=TOGETHER, at_once=AT_ONCE, weigh=lambda call: len(call[0])
+        )
+
+    @cached_property
+    def _reports(self) -> Gather[list[Use], int]:
+        return Gather(bounded(self.report.report_many), linger=0, most=TOGETHER, at_once=AT_ONCE, weigh=len)
 
     async def Lease(self, request: pb.LeaseRequest, context: Context) -> pb.LeaseResponse:  # noqa: N802
         with metrics.LEASE_SECONDS.time():
@@ -83,15 +100,15 @@ class Server(ProxyServiceServicer):
         if len(request.holder) > MAX_HOLDER or "\0" in request.holder:
             raise BadRequest(f"holder: must hold at most {MAX_HOLDER} characters and no NUL")
         wants = self._to_wants(request.wants)
-        return await self.lease.lease(wants, holder=request.holder) if wants else []
+        return await self._leases.add((wants, request.holder)) if wants else []
 
     async def _report(self, request: pb.ReportRequest) -> int:
         _check_count("uses", len(request.uses))
         uses = [_to_use(used, n) for n, used in enumerate(request.uses)]
-        return await self.report.report(uses) if uses else 0
+        return await self._reports.add(uses) if uses else 0
 
     async def _within_deadline(self, work: Awaitable[T], context: Context) -> T:
-        """Nobody waits for an answer after the deadline: what is not committed by then is rolled back."""
+        """Nobody waits for an answer after the deadline. A lease that is given too late is there for who asks again."""
         left = context.time_remaining()
         started = time.monotonic()
         try:
@@ -136,6 +153,16 @@ class Server(ProxyServiceServicer):
         if len(session_key) > MAX_SESSION or "\0" in session_key:
             raise BadRequest(f"{at}.session_key: must hold at most {MAX_SESSION} characters and no NUL")
         return country.upper(), min(timedelta(seconds=seconds), self.ttl_max) if seconds else self.ttl
+
+
+def bounded(work: Callable[[Sequence[Q]], Awaitable[list[T]]]) -> Callable[[Sequence[Q]], Awaitable[list[T]]]:
+    """What hangs is rolled back, or nobody else would have a turn."""
+
+    async def run(calls: Sequence[Q]) -> list[T]:
+        async with asyncio.timeout(MAX_SECONDS):
+            return await work(calls)
+
+    return run
 
 
 def _trace(want: pb.Want, answer: Grant | Refusal) -> None:

@@ -41,6 +41,8 @@ async def note_change(conn: Conn, row: Record, *, deleted: bool = False) -> None
         active=row["is_active"],
         user_agent=row["user_agent"],
         proxy_policy=POLICIES[row["proxy_policy"]],
+        http2=row["http2"],
+        shadow=row["validation"] == "shadow",
         deleted=deleted,
         changed_time=to_stamp(row["updated_at"]),
     )

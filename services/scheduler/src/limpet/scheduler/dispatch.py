@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -128,6 +129,11 @@ class Dispatch:
             start_by_time=to_stamp(permit.start_by),
             give_up_time=to_stamp(permit.give_up_at),
             min_body_bytes=permit.min_body_bytes,
+            http2=permit.http2,
+            headers=json.loads(permit.headers) if permit.headers != "{}" else None,
+            shadow=permit.shadow,
+            ignored_signatures=permit.ignored_signatures,
+            known=permit.known,
             traceparent=tracing.make_traceparent(permit.trace_id.hex, sampled=sampled),
         )
         if sampled:

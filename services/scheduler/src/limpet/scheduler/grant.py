@@ -11,6 +11,7 @@ from limpet.kit.pg import Conn
 from limpet.scheduler.breaker_board import try_again
 from limpet.scheduler.conclude import conclude
 from limpet.scheduler.gates import closed_gate
+from limpet.scheduler.known import known_page
 from limpet.scheduler.lifecycle import Status
 from limpet.scheduler.politeness import TURN, Pace, room, share, take_slots
 from limpet.scheduler.robots import RobotsBook, ask_for_robots, scheme_of
@@ -196,6 +197,11 @@ def _order(
                 give_up_at=give_up,
                 kind=task.kind,
                 group_key=due.group_key,
+                http2=pace.http2,
+                headers=pace.headers,
+                shadow=pace.validation == "shadow",
+                ignored_signatures=pace.ignored_signatures,
+                known=known_page(task, parser=task.parser or pace.parser_name),
             )
             orders.append((permit, (due, task), give_up + terms.margin))
     orders.sort(key=lambda order: order[0].slot_at)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from google.protobuf.message import Message
 
-from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed
+from limpet.contracts.events.v1.fetch_pb2 import FailureKind, FetchFailed, FetchReturned, ReturnReason
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected, RejectKind
 from limpet.contracts.events.v1.parse_pb2 import PageParsed, ParseFailed
 from limpet.kit.clock import to_datetime
@@ -14,6 +14,8 @@ from limpet.scheduler.breaker_board import Answer
 from limpet.scheduler.give_back import News
 from limpet.scheduler.lifecycle import PARSE_PHASE, Status
 from limpet.scheduler.outcome import TaskRow
+
+_SAYS_NOTHING_NEW = (ReturnReason.RETURN_REASON_UNCHANGED, ReturnReason.RETURN_REASON_PAGE_GONE)
 
 
 def answer_of(fact: Message) -> Answer | None:
@@ -32,6 +34,8 @@ def answer_of(fact: Message) -> Answer | None:
         )
     if isinstance(fact, FetchFailed) and fact.kind == FailureKind.FAILURE_KIND_CLIENT_ERROR:
         # A page that is not there is an answer like any other.
+        return Answer(good=True, started_at=to_datetime(fact.started_time), proxy_id=fact.proxy_id)
+    if isinstance(fact, FetchReturned) and fact.reason in _SAYS_NOTHING_NEW:
         return Answer(good=True, started_at=to_datetime(fact.started_time), proxy_id=fact.proxy_id)
     return None
 

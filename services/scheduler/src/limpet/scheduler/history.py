@@ -31,7 +31,8 @@ def attempts_of(fact: Message, *, fetch_known: bool) -> list[Attempt]:
             return [
                 Attempt(
                     fact.task_id, fact.attempt, "fetch", to_datetime(fact.started_time), name,
-                    http_status=fact.http_status or None, error=fact.location or None,
+                    http_status=fact.http_status or None, response_ms=fact.response_ms or None, proxy_id=fact.proxy_id or None,
+                    error=fact.location or None,
                 )
             ]  # fmt: skip
     return []

@@ -52,6 +52,10 @@ TRANSITIONS: dict[str, Rule] = {
     "fetch_failed": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "no page: tried again later, or given up"),
     "blocked": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the site refused: cooled down, or given up"),
     "returned": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "the order came back unused, or the page has moved"),
+    "unchanged": _rule(FETCHING, {Status.COMPLETED}, "the site says that its page has not changed since it was parsed"),
+    "page_gone": _rule(
+        FETCHING, {Status.PENDING}, "the page has not changed, but is not kept any more: it is fetched again"
+    ),
     "fetch_lost": _rule(FETCHING, {Status.PENDING, Status.FAILED}, "nobody reported before the permit expired"),
     "parse_started": _rule(frozenset({Status.QUEUED_PARSE}), {Status.PARSING}, "a parser has the page in hand"),
     "parsed": _rule(FETCHING | PARSE_PHASE | {Status.PENDING}, {Status.COMPLETED}, "items and links are stored"),

@@ -213,6 +213,9 @@ def _rejected(row: TaskRow, rejected: PageRejected, *, policy: RetryPolicy, rng:
         return False
     row.error, row.http_status, row.response_ms = rejected.reason, rejected.http_status or None, rejected.response_ms
     row.proxy_id = rejected.proxy_id or None
+    if rejected.kind == RejectKind.REJECT_KIND_NEEDS_RENDER:
+        # Whoever lists what failed finds them by their first word.
+        row.error, row.note = f"needs_render: {rejected.reason}", "needs_render"
     if rejected.kind != RejectKind.REJECT_KIND_BLOCKED:
         row.become("fetch_failed", Status.FAILED)
         return True
@@ -237,9 +240,15 @@ def _returned(row: TaskRow, returned: FetchReturned) -> bool:
             row.moved_to = canonical(returned.location).url
         except BadUrl as error:
             return _lead_nowhere(row, f"redirected to {returned.location[:200]}, which {error}")
+    if returned.reason == ReturnReason.RETURN_REASON_UNCHANGED:
+        row.http_status, row.response_ms = returned.http_status or None, returned.response_ms
+        row.proxy_id = returned.proxy_id or None
+        row.become("unchanged", Status.COMPLETED)
+        return True
     if returned.hold_seconds > 0:
         row.hold, row.hold_reason = min(returned.hold_seconds, MAX_HOLD), "no_proxy"
-    row.become("returned", Status.PENDING)
+    gone = returned.reason == ReturnReason.RETURN_REASON_PAGE_GONE
+    row.become("page_gone" if gone else "returned", Status.PENDING)
     return True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
 
@@ -65,6 +65,10 @@ class Pace:
     parser_name: str = ""
     proxy_policy: str = ""
     min_body_bytes: int = 0
+    http2: bool = False
+    headers: str = "{}"
+    validation: str = "enforce"
+    ignored_signatures: Sequence[str] = ()
 
     @property
     def delay(self) -> float:

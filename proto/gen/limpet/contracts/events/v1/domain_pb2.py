@@ -27,7 +27,7 @@ from limpet.contracts.events.v1 import fetch_pb2 as limpet_dot_contracts_dot_eve
 from limpet.contracts.options.v1 import subject_pb2 as limpet_dot_contracts_dot_options_dot_v1_dot_subject__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'limpet/contracts/events/v1/domain.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&limpet/contracts/events/v1/fetch.proto\x1a)limpet/contracts/options/v1/subject.proto\"\xb7\x02\n\rDomainChanged\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x02 \x01(\t\x12\x0e\n\x06parser\x18\x03 \x01(\t\x12\x1b\n\x13\x63rawl_delay_seconds\x18\x04 \x01(\x01\x12\x1f\n\x17max_concurrent_requests\x18\x05 \x01(\x05\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x12\n\nuser_agent\x18\x07 \x01(\t\x12=\n\x0cproxy_policy\x18\x08 \x01(\x0e\x32\'.limpet.contracts.events.v1.ProxyPolicy\x12\x0f\n\x07\x64\x65leted\x18\t \x01(\x08\x12\x30\n\x0c\x63hanged_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp:\x12\x8a\xb5\x18\x0e\x64omain.changedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'limpet/contracts/events/v1/domain.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a&limpet/contracts/events/v1/fetch.proto\x1a)limpet/contracts/options/v1/subject.proto\"\xd6\x02\n\rDomainChanged\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08\x62\x61se_url\x18\x02 \x01(\t\x12\x0e\n\x06parser\x18\x03 \x01(\t\x12\x1b\n\x13\x63rawl_delay_seconds\x18\x04 \x01(\x01\x12\x1f\n\x17max_concurrent_requests\x18\x05 \x01(\x05\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\x12\x12\n\nuser_agent\x18\x07 \x01(\t\x12=\n\x0cproxy_policy\x18\x08 \x01(\x0e\x32\'.limpet.contracts.events.v1.ProxyPolicy\x12\x0f\n\x07\x64\x65leted\x18\t \x01(\x08\x12\x30\n\x0c\x63hanged_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05http2\x18\x0b \x01(\x08\x12\x0e\n\x06shadow\x18\x0c \x01(\x08:\x12\x8a\xb5\x18\x0e\x64omain.changedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,5 +37,5 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DOMAINCHANGED']._loaded_options = None
   _globals['_DOMAINCHANGED']._serialized_options = b'\212\265\030\016domain.changed'
   _globals['_DOMAINCHANGED']._serialized_start=188
-  _globals['_DOMAINCHANGED']._serialized_end=499
+  _globals['_DOMAINCHANGED']._serialized_end=530
 # @@protoc_insertion_point(module_scope)

@@ -34,6 +34,8 @@ class DomainChanged(_message.Message):
     PROXY_POLICY_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
     CHANGED_TIME_FIELD_NUMBER: _builtins.int
+    HTTP2_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     base_url: _builtins.str
     parser: _builtins.str
@@ -43,6 +45,10 @@ class DomainChanged(_message.Message):
     user_agent: _builtins.str
     proxy_policy: _fetch_pb2.ProxyPolicy.ValueType
     deleted: _builtins.bool
+    http2: _builtins.bool
+    """Requests ask for HTTP/2."""
+    shadow: _builtins.bool
+    """What is found against pages is kept, and not acted upon."""
     @_builtins.property
     def changed_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -58,10 +64,12 @@ class DomainChanged(_message.Message):
         proxy_policy: _fetch_pb2.ProxyPolicy.ValueType = ...,
         deleted: _builtins.bool = ...,
         changed_time: _timestamp_pb2.Timestamp | None = ...,
+        http2: _builtins.bool = ...,
+        shadow: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["changed_time", b"changed_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "base_url", b"base_url", "changed_time", b"changed_time", "crawl_delay_seconds", b"crawl_delay_seconds", "deleted", b"deleted", "max_concurrent_requests", b"max_concurrent_requests", "name", b"name", "parser", b"parser", "proxy_policy", b"proxy_policy", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "base_url", b"base_url", "changed_time", b"changed_time", "crawl_delay_seconds", b"crawl_delay_seconds", "deleted", b"deleted", "http2", b"http2", "max_concurrent_requests", b"max_concurrent_requests", "name", b"name", "parser", b"parser", "proxy_policy", b"proxy_policy", "shadow", b"shadow", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -26,13 +26,15 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from limpet.contracts.options.v1 import subject_pb2 as limpet_dot_contracts_dot_options_dot_v1_dot_subject__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&limpet/contracts/events/v1/fetch.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)limpet/contracts/options/v1/subject.proto\"\xfb\x03\n\x0e\x46\x65tchRequested\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x0e\n\x06\x64omain\x18\x04 \x01(\t\x12\x33\n\x04kind\x18\x05 \x01(\x0e\x32%.limpet.contracts.events.v1.OrderKind\x12=\n\x0cproxy_policy\x18\x06 \x01(\x0e\x32\'.limpet.contracts.events.v1.ProxyPolicy\x12\x12\n\nuser_agent\x18\x07 \x01(\t\x12\x0e\n\x06parser\x18\x08 \x01(\t\x12\x0e\n\x06\x66ollow\x18\t \x01(\x08\x12\x33\n\x0fnot_before_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rstart_by_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cgive_up_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\r \x01(\t\x12\x16\n\x0emin_body_bytes\x18\x0e \x01(\x05\x12\r\n\x05\x62\x61tch\x18\x0f \x01(\t\x12\x11\n\tgroup_key\x18\x10 \x01(\t:\x19\x8a\xb5\x18\x15\x63rawl.fetch.requested\"\xa0\x02\n\x0b\x46\x65tchFailed\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x35\n\x04kind\x18\x04 \x01(\x0e\x32\'.limpet.contracts.events.v1.FailureKind\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x13\n\x0bhttp_status\x18\x06 \x01(\x05\x12\x30\n\x0cstarted_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bresponse_ms\x18\x08 \x01(\x05\x12\x10\n\x08proxy_id\x18\t \x01(\x03\x12\x13\n\x0btraceparent\x18\n \x01(\t:\x16\x8a\xb5\x18\x12\x63rawl.fetch.failed\"\x99\x02\n\rFetchReturned\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x38\n\x06reason\x18\x04 \x01(\x0e\x32(.limpet.contracts.events.v1.ReturnReason\x12\x14\n\x0chold_seconds\x18\x05 \x01(\x01\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x30\n\x0cstarted_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bhttp_status\x18\x08 \x01(\x05\x12\x13\n\x0btraceparent\x18\t \x01(\t:\x18\x8a\xb5\x18\x14\x63rawl.fetch.returned\"C\n\x0c\x46\x65tchStarted\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05:\x11\x8a\xb5\x18\rstarted.fetch\"\x1e\n\x0c\x43lockRequest:\x0e\x8a\xb5\x18\nclock.read\":\n\nClockReply\x12,\n\x08now_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x98\x01\n\tOrderKind\x12\x1a\n\x16ORDER_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fORDER_KIND_PAGE\x10\x01\x12\x15\n\x11ORDER_KIND_ROBOTS\x10\x02\x12\x16\n\x12ORDER_KIND_SITEMAP\x10\x03\x12\x14\n\x10ORDER_KIND_PROBE\x10\x04\x12\x15\n\x11ORDER_KIND_CANARY\x10\x05*y\n\x0bProxyPolicy\x12\x1c\n\x18PROXY_POLICY_UNSPECIFIED\x10\x00\x12\x15\n\x11PROXY_POLICY_NONE\x10\x01\x12\x1a\n\x16PROXY_POLICY_PREFERRED\x10\x02\x12\x19\n\x15PROXY_POLICY_REQUIRED\x10\x03*\x90\x02\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x46\x41ILURE_KIND_NETWORK\x10\x01\x12\x18\n\x14\x46\x41ILURE_KIND_TIMEOUT\x10\x02\x12\x1d\n\x19\x46\x41ILURE_KIND_SERVER_ERROR\x10\x03\x12\x1d\n\x19\x46\x41ILURE_KIND_CLIENT_ERROR\x10\x04\x12\"\n\x1e\x46\x41ILURE_KIND_FORBIDDEN_ADDRESS\x10\x05\x12\x1a\n\x16\x46\x41ILURE_KIND_TOO_LARGE\x10\x06\x12\x19\n\x15\x46\x41ILURE_KIND_REDIRECT\x10\x07\x12\x16\n\x12\x46\x41ILURE_KIND_PROXY\x10\x08*\xd5\x01\n\x0cReturnReason\x12\x1d\n\x19RETURN_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12RETURN_REASON_LATE\x10\x01\x12\x1a\n\x16RETURN_REASON_NO_PROXY\x10\x02\x12\x1a\n\x16RETURN_REASON_SHUTDOWN\x10\x03\x12\x1a\n\x16RETURN_REASON_NO_CLOCK\x10\x04\x12\x1c\n\x18RETURN_REASON_REDIRECTED\x10\x05\x12\x1c\n\x18RETURN_REASON_NO_NETWORK\x10\x06\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&limpet/contracts/events/v1/fetch.proto\x12\x1alimpet.contracts.events.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a)limpet/contracts/options/v1/subject.proto\"\xe6\x05\n\x0e\x46\x65tchRequested\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\x0e\n\x06\x64omain\x18\x04 \x01(\t\x12\x33\n\x04kind\x18\x05 \x01(\x0e\x32%.limpet.contracts.events.v1.OrderKind\x12=\n\x0cproxy_policy\x18\x06 \x01(\x0e\x32\'.limpet.contracts.events.v1.ProxyPolicy\x12\x12\n\nuser_agent\x18\x07 \x01(\t\x12\x0e\n\x06parser\x18\x08 \x01(\t\x12\x0e\n\x06\x66ollow\x18\t \x01(\x08\x12\x33\n\x0fnot_before_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rstart_by_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x30\n\x0cgive_up_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\r \x01(\t\x12\x16\n\x0emin_body_bytes\x18\x0e \x01(\x05\x12\r\n\x05\x62\x61tch\x18\x0f \x01(\t\x12\x11\n\tgroup_key\x18\x10 \x01(\t\x12\r\n\x05http2\x18\x11 \x01(\x08\x12H\n\x07headers\x18\x12 \x03(\x0b\x32\x37.limpet.contracts.events.v1.FetchRequested.HeadersEntry\x12\x0e\n\x06shadow\x18\x13 \x01(\x08\x12\x1a\n\x12ignored_signatures\x18\x14 \x03(\t\x12\x34\n\x05known\x18\x15 \x01(\x0b\x32%.limpet.contracts.events.v1.KnownPage\x1a.\n\x0cHeadersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01:\x19\x8a\xb5\x18\x15\x63rawl.fetch.requested\"B\n\tKnownPage\x12\x0c\n\x04\x65tag\x18\x01 \x01(\t\x12\x15\n\rlast_modified\x18\x02 \x01(\t\x12\x10\n\x08\x62ody_key\x18\x03 \x01(\t\"\xa0\x02\n\x0b\x46\x65tchFailed\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x35\n\x04kind\x18\x04 \x01(\x0e\x32\'.limpet.contracts.events.v1.FailureKind\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\x13\n\x0bhttp_status\x18\x06 \x01(\x05\x12\x30\n\x0cstarted_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bresponse_ms\x18\x08 \x01(\x05\x12\x10\n\x08proxy_id\x18\t \x01(\x03\x12\x13\n\x0btraceparent\x18\n \x01(\t:\x16\x8a\xb5\x18\x12\x63rawl.fetch.failed\"\xc0\x02\n\rFetchReturned\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\x38\n\x06reason\x18\x04 \x01(\x0e\x32(.limpet.contracts.events.v1.ReturnReason\x12\x14\n\x0chold_seconds\x18\x05 \x01(\x01\x12\x10\n\x08location\x18\x06 \x01(\t\x12\x30\n\x0cstarted_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0bhttp_status\x18\x08 \x01(\x05\x12\x13\n\x0btraceparent\x18\t \x01(\t\x12\x13\n\x0bresponse_ms\x18\n \x01(\x05\x12\x10\n\x08proxy_id\x18\x0b \x01(\x03:\x18\x8a\xb5\x18\x14\x63rawl.fetch.returned\"C\n\x0c\x46\x65tchStarted\x12\x0f\n\x07task_id\x18\x01 \x01(\x03\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\x05:\x11\x8a\xb5\x18\rstarted.fetch\"\x1e\n\x0c\x43lockRequest:\x0e\x8a\xb5\x18\nclock.read\":\n\nClockReply\x12,\n\x08now_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp*\x98\x01\n\tOrderKind\x12\x1a\n\x16ORDER_KIND_UNSPECIFIED\x10\x00\x12\x13\n\x0fORDER_KIND_PAGE\x10\x01\x12\x15\n\x11ORDER_KIND_ROBOTS\x10\x02\x12\x16\n\x12ORDER_KIND_SITEMAP\x10\x03\x12\x14\n\x10ORDER_KIND_PROBE\x10\x04\x12\x15\n\x11ORDER_KIND_CANARY\x10\x05*y\n\x0bProxyPolicy\x12\x1c\n\x18PROXY_POLICY_UNSPECIFIED\x10\x00\x12\x15\n\x11PROXY_POLICY_NONE\x10\x01\x12\x1a\n\x16PROXY_POLICY_PREFERRED\x10\x02\x12\x19\n\x15PROXY_POLICY_REQUIRED\x10\x03*\x90\x02\n\x0b\x46\x61ilureKind\x12\x1c\n\x18\x46\x41ILURE_KIND_UNSPECIFIED\x10\x00\x12\x18\n\x14\x46\x41ILURE_KIND_NETWORK\x10\x01\x12\x18\n\x14\x46\x41ILURE_KIND_TIMEOUT\x10\x02\x12\x1d\n\x19\x46\x41ILURE_KIND_SERVER_ERROR\x10\x03\x12\x1d\n\x19\x46\x41ILURE_KIND_CLIENT_ERROR\x10\x04\x12\"\n\x1e\x46\x41ILURE_KIND_FORBIDDEN_ADDRESS\x10\x05\x12\x1a\n\x16\x46\x41ILURE_KIND_TOO_LARGE\x10\x06\x12\x19\n\x15\x46\x41ILURE_KIND_REDIRECT\x10\x07\x12\x16\n\x12\x46\x41ILURE_KIND_PROXY\x10\x08*\x8f\x02\n\x0cReturnReason\x12\x1d\n\x19RETURN_REASON_UNSPECIFIED\x10\x00\x12\x16\n\x12RETURN_REASON_LATE\x10\x01\x12\x1a\n\x16RETURN_REASON_NO_PROXY\x10\x02\x12\x1a\n\x16RETURN_REASON_SHUTDOWN\x10\x03\x12\x1a\n\x16RETURN_REASON_NO_CLOCK\x10\x04\x12\x1c\n\x18RETURN_REASON_REDIRECTED\x10\x05\x12\x1c\n\x18RETURN_REASON_NO_NETWORK\x10\x06\x12\x1b\n\x17RETURN_REASON_UNCHANGED\x10\x07\x12\x1b\n\x17RETURN_REASON_PAGE_GONE\x10\x08\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'limpet.contracts.events.v1.fetch_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_FETCHREQUESTED_HEADERSENTRY']._loaded_options = None
+  _globals['_FETCHREQUESTED_HEADERSENTRY']._serialized_options = b'8\001'
   _globals['_FETCHREQUESTED']._loaded_options = None
   _globals['_FETCHREQUESTED']._serialized_options = b'\212\265\030\025crawl.fetch.requested'
   _globals['_FETCHFAILED']._loaded_options = None
@@ -43,24 +45,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHSTARTED']._serialized_options = b'\212\265\030\rstarted.fetch'
   _globals['_CLOCKREQUEST']._loaded_options = None
   _globals['_CLOCKREQUEST']._serialized_options = b'\212\265\030\nclock.read'
-  _globals['_ORDERKIND']._serialized_start=1393
-  _globals['_ORDERKIND']._serialized_end=1545
-  _globals['_PROXYPOLICY']._serialized_start=1547
-  _globals['_PROXYPOLICY']._serialized_end=1668
-  _globals['_FAILUREKIND']._serialized_start=1671
-  _globals['_FAILUREKIND']._serialized_end=1943
-  _globals['_RETURNREASON']._serialized_start=1946
-  _globals['_RETURNREASON']._serialized_end=2159
+  _globals['_ORDERKIND']._serialized_start=1735
+  _globals['_ORDERKIND']._serialized_end=1887
+  _globals['_PROXYPOLICY']._serialized_start=1889
+  _globals['_PROXYPOLICY']._serialized_end=2010
+  _globals['_FAILUREKIND']._serialized_start=2013
+  _globals['_FAILUREKIND']._serialized_end=2285
+  _globals['_RETURNREASON']._serialized_start=2288
+  _globals['_RETURNREASON']._serialized_end=2559
   _globals['_FETCHREQUESTED']._serialized_start=147
-  _globals['_FETCHREQUESTED']._serialized_end=654
-  _globals['_FETCHFAILED']._serialized_start=657
-  _globals['_FETCHFAILED']._serialized_end=945
-  _globals['_FETCHRETURNED']._serialized_start=948
-  _globals['_FETCHRETURNED']._serialized_end=1229
-  _globals['_FETCHSTARTED']._serialized_start=1231
-  _globals['_FETCHSTARTED']._serialized_end=1298
-  _globals['_CLOCKREQUEST']._serialized_start=1300
-  _globals['_CLOCKREQUEST']._serialized_end=1330
-  _globals['_CLOCKREPLY']._serialized_start=1332
-  _globals['_CLOCKREPLY']._serialized_end=1390
+  _globals['_FETCHREQUESTED']._serialized_end=889
+  _globals['_FETCHREQUESTED_HEADERSENTRY']._serialized_start=816
+  _globals['_FETCHREQUESTED_HEADERSENTRY']._serialized_end=862
+  _globals['_KNOWNPAGE']._serialized_start=891
+  _globals['_KNOWNPAGE']._serialized_end=957
+  _globals['_FETCHFAILED']._serialized_start=960
+  _globals['_FETCHFAILED']._serialized_end=1248
+  _globals['_FETCHRETURNED']._serialized_start=1251
+  _globals['_FETCHRETURNED']._serialized_end=1571
+  _globals['_FETCHSTARTED']._serialized_start=1573
+  _globals['_FETCHSTARTED']._serialized_end=1640
+  _globals['_CLOCKREQUEST']._serialized_start=1642
+  _globals['_CLOCKREQUEST']._serialized_end=1672
+  _globals['_CLOCKREPLY']._serialized_start=1674
+  _globals['_CLOCKREPLY']._serialized_end=1732
 # @@protoc_insertion_point(module_scope)

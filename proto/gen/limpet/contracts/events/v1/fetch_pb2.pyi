@@ -3,9 +3,11 @@
 isort:skip_file
 """
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -119,9 +121,13 @@ class _ReturnReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReturnRe
     """The site answered with a redirect inside the domain: the next hop needs a slot of its own."""
     RETURN_REASON_NO_NETWORK: _ReturnReason.ValueType  # 6
     """Nothing can be reached from where the fetcher runs."""
+    RETURN_REASON_UNCHANGED: _ReturnReason.ValueType  # 7
+    """The site says that the page is the one that is known (304): there is nothing to store or to parse."""
+    RETURN_REASON_PAGE_GONE: _ReturnReason.ValueType  # 8
+    """The same, but the page that is known is not kept any more: it has to be fetched."""
 
 class ReturnReason(_ReturnReason, metaclass=_ReturnReasonEnumTypeWrapper):
-    """Why an order came back without a request, or with the news that the page is elsewhere."""
+    """Why an order came back without a request, or with the news that the page is elsewhere or the one that is known."""
 
 RETURN_REASON_UNSPECIFIED: ReturnReason.ValueType  # 0
 RETURN_REASON_LATE: ReturnReason.ValueType  # 1
@@ -134,6 +140,10 @@ RETURN_REASON_REDIRECTED: ReturnReason.ValueType  # 5
 """The site answered with a redirect inside the domain: the next hop needs a slot of its own."""
 RETURN_REASON_NO_NETWORK: ReturnReason.ValueType  # 6
 """Nothing can be reached from where the fetcher runs."""
+RETURN_REASON_UNCHANGED: ReturnReason.ValueType  # 7
+"""The site says that the page is the one that is known (304): there is nothing to store or to parse."""
+RETURN_REASON_PAGE_GONE: ReturnReason.ValueType  # 8
+"""The same, but the page that is known is not kept any more: it has to be fetched."""
 Global___ReturnReason: _TypeAlias = ReturnReason  # noqa: Y015
 
 @_typing.final
@@ -141,6 +151,26 @@ class FetchRequested(_message.Message):
     """The scheduler has granted a permit and wants exactly one fetcher to use it. A message holds a few orders."""
 
     DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class HeadersEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     TASK_ID_FIELD_NUMBER: _builtins.int
     ATTEMPT_FIELD_NUMBER: _builtins.int
@@ -158,6 +188,11 @@ class FetchRequested(_message.Message):
     MIN_BODY_BYTES_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
     GROUP_KEY_FIELD_NUMBER: _builtins.int
+    HTTP2_FIELD_NUMBER: _builtins.int
+    HEADERS_FIELD_NUMBER: _builtins.int
+    SHADOW_FIELD_NUMBER: _builtins.int
+    IGNORED_SIGNATURES_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     """Stable across attempts and crawls."""
     attempt: _builtins.int
@@ -181,6 +216,10 @@ class FetchRequested(_message.Message):
     """Name of the batch the task belongs to; empty for none. Carried through to the items."""
     group_key: _builtins.str
     """The task's group within its domain; empty for none. Requests of one group may share a proxy."""
+    http2: _builtins.bool
+    """The site is asked for HTTP/2, where it is reached by TLS."""
+    shadow: _builtins.bool
+    """What the page's content says against it is kept, and not acted upon."""
     @_builtins.property
     def not_before_time(self) -> _timestamp_pb2.Timestamp:
         """The request starts no earlier than this, on the scheduler database's clock."""
@@ -192,6 +231,18 @@ class FetchRequested(_message.Message):
     @_builtins.property
     def give_up_time(self) -> _timestamp_pb2.Timestamp:
         """The request is over by this time, whatever its state."""
+
+    @_builtins.property
+    def headers(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Headers that the domain wants besides our own. They go to no other origin."""
+
+    @_builtins.property
+    def ignored_signatures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Signatures that good pages of this domain have."""
+
+    @_builtins.property
+    def known(self) -> Global___KnownPage:
+        """The page that is known already; absent where it is to be fetched whatever is known."""
 
     def __init__(
         self,
@@ -212,14 +263,47 @@ class FetchRequested(_message.Message):
         min_body_bytes: _builtins.int = ...,
         batch: _builtins.str = ...,
         group_key: _builtins.str = ...,
+        http2: _builtins.bool = ...,
+        headers: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        shadow: _builtins.bool = ...,
+        ignored_signatures: _abc.Iterable[_builtins.str] | None = ...,
+        known: Global___KnownPage | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["give_up_time", b"give_up_time", "not_before_time", b"not_before_time", "start_by_time", b"start_by_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["give_up_time", b"give_up_time", "known", b"known", "not_before_time", b"not_before_time", "start_by_time", b"start_by_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "domain", b"domain", "follow", b"follow", "give_up_time", b"give_up_time", "group_key", b"group_key", "kind", b"kind", "min_body_bytes", b"min_body_bytes", "not_before_time", b"not_before_time", "parser", b"parser", "proxy_policy", b"proxy_policy", "start_by_time", b"start_by_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url", "user_agent", b"user_agent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "domain", b"domain", "follow", b"follow", "give_up_time", b"give_up_time", "group_key", b"group_key", "headers", b"headers", "http2", b"http2", "ignored_signatures", b"ignored_signatures", "kind", b"kind", "known", b"known", "min_body_bytes", b"min_body_bytes", "not_before_time", b"not_before_time", "parser", b"parser", "proxy_policy", b"proxy_policy", "shadow", b"shadow", "start_by_time", b"start_by_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url", "user_agent", b"user_agent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchRequested: _TypeAlias = FetchRequested  # noqa: Y015
+
+@_typing.final
+class KnownPage(_message.Message):
+    """What the site said of the page that was fetched last. With it the site is asked whether it has changed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ETAG_FIELD_NUMBER: _builtins.int
+    LAST_MODIFIED_FIELD_NUMBER: _builtins.int
+    BODY_KEY_FIELD_NUMBER: _builtins.int
+    etag: _builtins.str
+    last_modified: _builtins.str
+    body_key: _builtins.str
+    """Where its body is kept."""
+    def __init__(
+        self,
+        *,
+        etag: _builtins.str = ...,
+        last_modified: _builtins.str = ...,
+        body_key: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_key", b"body_key", "etag", b"etag", "last_modified", b"last_modified"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownPage: _TypeAlias = KnownPage  # noqa: Y015
 
 @_typing.final
 class FetchFailed(_message.Message):
@@ -287,6 +371,8 @@ class FetchReturned(_message.Message):
     STARTED_TIME_FIELD_NUMBER: _builtins.int
     HTTP_STATUS_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
+    RESPONSE_MS_FIELD_NUMBER: _builtins.int
+    PROXY_ID_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     attempt: _builtins.int
     domain: _builtins.str
@@ -297,6 +383,9 @@ class FetchReturned(_message.Message):
     """Where the page is now; only with REDIRECTED."""
     http_status: _builtins.int
     traceparent: _builtins.str
+    response_ms: _builtins.int
+    """Of the request, where one was made. proxy_id is 0 when no proxy was used."""
+    proxy_id: _builtins.int
     @_builtins.property
     def started_time(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
@@ -311,10 +400,12 @@ class FetchReturned(_message.Message):
         started_time: _timestamp_pb2.Timestamp | None = ...,
         http_status: _builtins.int = ...,
         traceparent: _builtins.str = ...,
+        response_ms: _builtins.int = ...,
+        proxy_id: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["started_time", b"started_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "hold_seconds", b"hold_seconds", "http_status", b"http_status", "location", b"location", "reason", b"reason", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "domain", b"domain", "hold_seconds", b"hold_seconds", "http_status", b"http_status", "location", b"location", "proxy_id", b"proxy_id", "reason", b"reason", "response_ms", b"response_ms", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

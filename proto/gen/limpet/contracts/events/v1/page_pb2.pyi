@@ -70,6 +70,8 @@ class PageFetched(_message.Message):
     STARTED_TIME_FIELD_NUMBER: _builtins.int
     TRACEPARENT_FIELD_NUMBER: _builtins.int
     BATCH_FIELD_NUMBER: _builtins.int
+    ETAG_FIELD_NUMBER: _builtins.int
+    LAST_MODIFIED_FIELD_NUMBER: _builtins.int
     task_id: _builtins.int
     attempt: _builtins.int
     domain: _builtins.str
@@ -88,6 +90,9 @@ class PageFetched(_message.Message):
     proxy_id: _builtins.int
     traceparent: _builtins.str
     batch: _builtins.str
+    etag: _builtins.str
+    """What the site gave to ask later whether the page has changed; empty where it gave nothing that can be trusted."""
+    last_modified: _builtins.str
     @_builtins.property
     def started_time(self) -> _timestamp_pb2.Timestamp:
         """When the request started, on the scheduler database's clock."""
@@ -112,10 +117,12 @@ class PageFetched(_message.Message):
         started_time: _timestamp_pb2.Timestamp | None = ...,
         traceparent: _builtins.str = ...,
         batch: _builtins.str = ...,
+        etag: _builtins.str = ...,
+        last_modified: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["started_time", b"started_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "body_key", b"body_key", "charset", b"charset", "content_type", b"content_type", "domain", b"domain", "follow", b"follow", "http_status", b"http_status", "kind", b"kind", "parser", b"parser", "proxy_id", b"proxy_id", "response_ms", b"response_ms", "size_bytes", b"size_bytes", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "batch", b"batch", "body_key", b"body_key", "charset", b"charset", "content_type", b"content_type", "domain", b"domain", "etag", b"etag", "follow", b"follow", "http_status", b"http_status", "kind", b"kind", "last_modified", b"last_modified", "parser", b"parser", "proxy_id", b"proxy_id", "response_ms", b"response_ms", "size_bytes", b"size_bytes", "started_time", b"started_time", "task_id", b"task_id", "traceparent", b"traceparent", "url", b"url"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -36,6 +37,16 @@ PACKS_CONDEMN: Final = """
 async def condemn(conn: Conn, *, unused_for: timedelta, limit: int) -> int:
     """From now on nobody finds the bodies of these packs, so nobody new refers to them."""
     return int((await conn.execute(PACKS_CONDEMN, unused_for, limit)).rpartition(" ")[2])
+
+
+PACKS_KEPT: Final = """
+    SELECT pack FROM packs WHERE pack = ANY($1::text[]) AND condemned_at IS NULL
+"""
+
+
+async def kept(conn: Conn, packs: Sequence[str]) -> set[str]:
+    """Those of them that are not on their way out."""
+    return {row["pack"] for row in await conn.fetch(PACKS_KEPT, list(packs))}
 
 
 PACKS_FORGET: Final = """

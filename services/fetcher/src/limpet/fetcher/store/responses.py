@@ -28,6 +28,7 @@ class Response(NamedTuple):
     score: int = 0
     # One a line.
     signals: str = ""
+    shadow: bool = False
 
 
 # A repeat changes nothing: the first answer of an attempt is the one. Of bodies that were stored at the same moment the
@@ -35,7 +36,7 @@ class Response(NamedTuple):
 RESPONSES_ADD: Final = """
     WITH stored AS (
         INSERT INTO bodies (digest, body_key, size_bytes)
-        SELECT * FROM unnest($16::bytea[], $17::text[], $18::integer[]) AS found(digest, body_key, size_bytes)
+        SELECT * FROM unnest($17::bytea[], $18::text[], $19::integer[]) AS found(digest, body_key, size_bytes)
          ORDER BY found.digest
         ON CONFLICT (digest) DO NOTHING
     ), used AS (
@@ -50,15 +51,16 @@ RESPONSES_ADD: Final = """
     )
     INSERT INTO http_responses (
         task_id, attempt, domain, url, http_status, content_type, size_bytes, response_ms, verdict, reason, fetched_at,
-        body_key, vendor, score, signals
+        body_key, vendor, score, signals, shadow
     )
     SELECT task_id, attempt, domain, url, http_status, content_type, size_bytes, response_ms, verdict, reason, fetched_at,
-           body_key, vendor, score, string_to_array(signals, chr(10))
+           body_key, vendor, score, string_to_array(signals, chr(10)), shadow
       FROM unnest(
         $1::bigint[], $2::integer[], $3::text[], $4::text[], $5::integer[], $6::text[], $7::integer[], $8::integer[],
-        $9::text[], $10::text[], $11::timestamptz[], $12::text[], $13::text[], $14::integer[], $15::text[]
+        $9::text[], $10::text[], $11::timestamptz[], $12::text[], $13::text[], $14::integer[], $15::text[],
+        $16::boolean[]
       ) AS answer (task_id, attempt, domain, url, http_status, content_type, size_bytes, response_ms, verdict, reason,
-                   fetched_at, body_key, vendor, score, signals)
+                   fetched_at, body_key, vendor, score, signals, shadow)
     ON CONFLICT (task_id, attempt) DO NOTHING
 """
 

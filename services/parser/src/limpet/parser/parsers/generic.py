@@ -7,6 +7,7 @@ from urllib.parse import urljoin
 
 from limpet.parser.document import Document
 from limpet.parser.pagefacts import clean
+from limpet.parser.parsers import Parser
 
 _OPENGRAPH: Final = ("title", "type", "description", "image", "url", "site_name", "locale")
 
@@ -30,3 +31,6 @@ def _absolute(page_url: str, href: str) -> str | None:
         return clean(urljoin(page_url, href.strip())) if href else None
     except ValueError:
         return None
+
+
+PARSER: Final = Parser(name="generic", version="1", page_type="page", extract=extract)

@@ -51,11 +51,11 @@ async def find(conn: Conn, *, keys: Sequence[Key]) -> dict[Key, OpenLease]:
 GIVE: Final = """
     WITH given AS (
         INSERT INTO leases (task_id, attempt, domain, proxy_id, probe, holder, expires_at)
-        SELECT new.task_id, new.attempt, new.domain, new.proxy_id, new.probe, $7,
+        SELECT new.task_id, new.attempt, new.domain, new.proxy_id, new.probe, new.holder,
                statement_timestamp() + new.seconds * interval '1 second'
           FROM unnest($1::text::bigint[], $2::text::integer[], $3::text::text[], $4::text::bigint[], $5::text::text[],
-                      $6::text::float8[])
-               AS new (task_id, attempt, domain, proxy_id, probe, seconds)
+                      $6::text::float8[], $7::text::text[])
+               AS new (task_id, attempt, domain, proxy_id, probe, seconds, holder)
          ORDER BY new.task_id, new.attempt
         ON CONFLICT ON CONSTRAINT leases_once_per_attempt DO NOTHING
         RETURNING task_id, attempt, lease_id, expires_at, proxy_id
@@ -79,7 +79,7 @@ async def give(
     proxies: Sequence[int | None],
     probes: Sequence[str],
     seconds: Sequence[float],
-    holder: str,
+    holders: Sequence[str],
 ) -> dict[Key, tuple[int, datetime]]:
     """Lease id and expiry of each attempt that had none; in key order, so that nobody waits in a circle.
 
@@ -93,7 +93,7 @@ async def give(
         numbers(proxies),
         texts(probes),
         numbers(seconds),
-        holder,
+        texts(holders),
     )
     return {(task_id, attempt): (lease_id, expires_at) for task_id, attempt, lease_id, expires_at in rows}
 

@@ -43,6 +43,10 @@ class Domain(BaseModel):
     breaker_window_seconds: float
     breaker_cooldown_seconds: float
     breaker_successes: int
+    http2: bool
+    headers: dict[str, str]
+    validation: Literal["enforce", "shadow"]
+    ignored_signatures: list[str]
     breaker_state: Literal["closed", "open", "half_open"]
     breaker_opened_at: datetime | None
     breaker_reason: str | None

@@ -39,7 +39,10 @@ def make_router(pool: Pool, *, changed: Callable[[], None]) -> APIRouter:
     @router.post("", status_code=201, response_model=Domain, responses=problems(409), dependencies=[require("operate")])
     async def create(body: DomainIn) -> dict[str, Any]:
         """Add a domain. It may be crawled at once, at its own pace."""
-        values = {**body.model_dump(), "base_url": checked_base(body.base_url or f"http://{body.name}/", body.name)}
+        values = {
+            **body.model_dump(),
+            "base_url": checked_base(body.base_url or f"http://{body.name}/", body.name),
+        }
         async with pool.acquire() as conn, conn.transaction():
             row = await add_domain(conn, body.name, values)
             if row is None:

@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 
+from limpet.scheduler.api.headers import Headers
 from limpet.scheduler.canonical import BadUrl, canonical
 from limpet.scheduler.windows import zone
 
@@ -119,6 +120,21 @@ class DomainSettings(Body):
         60.0
     )
     breaker_successes: Limit = 5
+    http2: Annotated[
+        StrictBool, Field(description="Ask for HTTP/2 where the site is reached by TLS and speaks it.")
+    ] = False
+    headers: Annotated[
+        Headers,
+        Field(description="Sent with every request to this domain, and to no other origin that it redirects to."),
+    ] = Field(default_factory=dict)
+    validation: Annotated[
+        Literal["enforce", "shadow"],
+        Field(description="`shadow` keeps what is found against the content of pages, and takes them all the same."),
+    ] = "enforce"
+    ignored_signatures: Annotated[
+        list[Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[a-z0-9_.-]+$")]],
+        Field(max_length=50, description="Names of signatures that good pages of this domain have."),
+    ] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _two_ends(self) -> Self:

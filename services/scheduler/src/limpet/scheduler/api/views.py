@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from limpet.contracts.events.v1.page_pb2 import PageFetched
@@ -12,7 +13,7 @@ DOMAIN_FIELDS = (
     "name", "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "is_active",
     "user_agent", "proxy_policy", "min_body_bytes", "default_crawl_frequency", "obey_robots", "robots_delay_seconds",
     "maintenance_start", "maintenance_end", "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds",
-    "breaker_cooldown_seconds", "breaker_successes", "breaker_state", "breaker_opened_at", "breaker_reason", "limit_now",
+    "breaker_cooldown_seconds", "breaker_successes", "http2", "validation", "ignored_signatures", "breaker_state", "breaker_opened_at", "breaker_reason", "limit_now",
     "in_flight", "created_at", "updated_at",
 )  # fmt: skip
 TASK_FIELDS = (
@@ -27,7 +28,7 @@ BATCH_FIELDS = (
 
 
 def domain_view(row: Record) -> dict[str, Any]:
-    return {name: row[name] for name in DOMAIN_FIELDS}
+    return {**{name: row[name] for name in DOMAIN_FIELDS}, "headers": json.loads(row["headers"])}
 
 
 def task_view(row: Record) -> dict[str, Any]:

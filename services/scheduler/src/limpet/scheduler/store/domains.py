@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -14,15 +15,15 @@ SETTINGS = (
     "base_url", "parser_name", "crawl_delay_seconds", "max_concurrent_requests", "max_per_group", "user_agent", "proxy_policy",
     "min_body_bytes", "is_active", "default_crawl_frequency", "obey_robots", "maintenance_start", "maintenance_end",
     "maintenance_zone", "breaker_failures", "breaker_rate", "breaker_window_seconds", "breaker_cooldown_seconds",
-    "breaker_successes",
+    "breaker_successes", "http2", "headers", "validation", "ignored_signatures",
 )  # fmt: skip
 
 ADD_DOMAIN: Final = """
     INSERT INTO domains (name, base_url, parser_name, crawl_delay_seconds, max_concurrent_requests, max_per_group, user_agent,
                          proxy_policy, min_body_bytes, is_active, default_crawl_frequency, obey_robots, maintenance_start,
                          maintenance_end, maintenance_zone, breaker_failures, breaker_rate, breaker_window_seconds,
-                         breaker_cooldown_seconds, breaker_successes, limit_now)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $5)
+                         breaker_cooldown_seconds, breaker_successes, http2, headers, validation, ignored_signatures, limit_now)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $5)
     ON CONFLICT (name) DO NOTHING
     RETURNING *
 """
@@ -30,7 +31,13 @@ ADD_DOMAIN: Final = """
 
 async def add_domain(conn: Conn, name: str, values: Mapping[str, Any]) -> Record | None:
     """None when a domain of that name exists."""
-    return await conn.fetchrow(ADD_DOMAIN, name, *(values[field] for field in SETTINGS))
+    return await conn.fetchrow(ADD_DOMAIN, name, *_columns(values))
+
+
+def _columns(values: Mapping[str, Any]) -> list[Any]:
+    """Headers are one text: a row that was read has them so, a wish does not."""
+    found = [values[field] for field in SETTINGS]
+    return [json.dumps(value, sort_keys=True) if isinstance(value, dict) else value for value in found]
 
 
 LOCK_DOMAIN: Final = """
@@ -53,10 +60,11 @@ CHANGE_DOMAIN: Final = """
            user_agent = $7, proxy_policy = $8, min_body_bytes = $9, is_active = $10, default_crawl_frequency = $11,
            obey_robots = $12, maintenance_start = $13, maintenance_end = $14, maintenance_zone = $15, breaker_failures = $16,
            breaker_rate = $17, breaker_window_seconds = $18, breaker_cooldown_seconds = $19, breaker_successes = $20,
+           http2 = $21, headers = $22, validation = $23, ignored_signatures = $24,
            limit_now = greatest(1, least($5::int::float8, bearable)),
-           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at + $21::interval END,
+           next_slot_at = CASE WHEN next_slot_at = '-infinity' THEN next_slot_at ELSE next_slot_at + $25::interval END,
            -- Whatever held it may hold no longer: dispatch looks, and decides anew.
-           ready_at = least(ready_at, greatest(next_slot_at + $21::interval, now())), updated_at = clock_timestamp()
+           ready_at = least(ready_at, greatest(next_slot_at + $25::interval, now())), updated_at = clock_timestamp()
      WHERE name = $1
     RETURNING *
 """
@@ -64,7 +72,7 @@ CHANGE_DOMAIN: Final = """
 
 async def change_domain(conn: Conn, name: str, values: Mapping[str, Any], *, later: timedelta) -> Record | None:
     """All settings anew; the next slot comes so much later."""
-    return await conn.fetchrow(CHANGE_DOMAIN, name, *(values[field] for field in SETTINGS), later)
+    return await conn.fetchrow(CHANGE_DOMAIN, name, *_columns(values), later)
 
 
 GET_DOMAIN: Final = """

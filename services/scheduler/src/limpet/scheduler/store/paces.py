@@ -30,7 +30,8 @@ LOCK_READY: Final = """
            nullif(ready_at, 'infinity') AS ready_at, breaker_state, breaker_opened_at, breaker_in_a_row,
            nullif(breaker_window_at, '-infinity') AS breaker_window_at, breaker_good, breaker_bad, breaker_proxies,
            breaker_reason, bearable, nullif(shrunk_at, '-infinity') AS shrunk_at, limit_now, d.place AS stood, d.ctid AS row,
-           q.ctid AS queue_row, grouped, parser_name, proxy_policy, min_body_bytes, clock_timestamp() AS now
+           q.ctid AS queue_row, grouped, parser_name, proxy_policy, min_body_bytes, http2, headers, validation,
+           ignored_signatures, clock_timestamp() AS now
       FROM (SELECT place, domain_id, ctid FROM ready_domains
              WHERE place <= statement_timestamp() + $1::interval ORDER BY place OFFSET 0) AS q
       JOIN domains d ON d.domain_id = q.domain_id AND d.place = q.place

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from limpet.contracts.events.v1.fetch_pb2 import KnownPage
 from limpet.kit.errors import Retryable
 from limpet.kit.pg import Conn
 from limpet.scheduler.store.queues import Due, unqueue
@@ -32,6 +33,13 @@ class Permit(NamedTuple):
     give_up_at: datetime
     kind: str = "page"
     group_key: str = ""
+    http2: bool = False
+    # Names and values, one JSON object.
+    headers: str = "{}"
+    shadow: bool = False
+    ignored_signatures: Sequence[str] = ()
+    # The page that the site is asked about: has it changed?
+    known: KnownPage | None = None
 
 
 COUNT_PERMITS: Final = """
@@ -56,12 +64,14 @@ class Candidate(NamedTuple):
     kind: str
     # Where its row is stored: nobody can move it while it is locked.
     row: tuple[int, int]
+    # The page that is known of it, where its site shall be asked whether that has changed.
+    page_fact: bytes | None = None
 
 
 # The domain is locked before its tasks, the other way round than elsewhere: so this never waits for a task.
 LOCK_CANDIDATES: Final = """
     SELECT t.task_id, t.attempt, coalesce(t.moved_to, t.url), t.parser_name, coalesce(b.follow, false), coalesce(b.name, ''),
-           t.trace_id, t.kind, t.ctid
+           t.trace_id, t.kind, t.ctid, CASE WHEN t.asks_if_changed THEN t.page_fact END
       FROM crawl_tasks t LEFT JOIN batches b USING (batch_id)
      WHERE t.task_id = ANY($1::bigint[]) AND t.status = 'pending'
        FOR NO KEY UPDATE OF t SKIP LOCKED

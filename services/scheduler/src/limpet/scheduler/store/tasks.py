@@ -70,7 +70,8 @@ CHANGE_TASKS: Final = """
                proxy_id = CASE WHEN c.event IN ('paused', 'resumed', 'cancelled') THEN t.proxy_id ELSE c.proxy_id END,
                awaits_parent = t.awaits_parent AND c.target IN ('pending', 'paused'),
                moved_to = coalesce(c.moved_to, t.moved_to),
-               page_fact = coalesce(c.page_fact, t.page_fact), paused_from = c.paused_from,
+               page_fact = coalesce(c.page_fact, t.page_fact),
+               asks_if_changed = t.asks_if_changed AND c.page_fact IS NULL AND c.event <> 'page_gone', paused_from = c.paused_from,
                http_status_code = coalesce(c.http_status, t.http_status_code),
                response_time_ms = coalesce(c.response_ms, t.response_time_ms), updated_at = now()
           FROM change c
@@ -255,7 +256,8 @@ RECRAWL_TASKS: Final = """
                blocks = CASE WHEN $8 THEN 0 ELSE t.blocks END,
                parse_errors = CASE WHEN $8 THEN 0 ELSE t.parse_errors END,
                parse_losses = CASE WHEN $8 THEN 0 ELSE t.parse_losses END,
-               redirects = 0, moved_to = NULL, error_message = NULL, note = NULL, next_crawl_at = NULL,
+               -- Only a page that was parsed need not be fetched again; a person who asks for it gets it anew.
+               asks_if_changed = $6 = 'recrawled' AND again.source = 'completed', redirects = 0, moved_to = NULL, error_message = NULL, note = NULL, next_crawl_at = NULL,
                recrawl_count = t.recrawl_count + CASE WHEN $6 = 'recrawled' THEN 1 ELSE 0 END,
                trace_id = gen_random_uuid(), updated_at = now()
           FROM unnest($1::bigint[], $2::timestamptz[], $3::smallint[]) AS a(task_id, due_at, priority)
