@@ -83,8 +83,10 @@ def main() -> None:
         task = call("GET", f"/api/admin/tasks/{task['task_id']}")[1]
     items: list[Any] = []
     while not items:
-        found = call("GET", f"/api/items?url=http://{SITE}{PATH}")[1]
-        items = [item for item in found.get("items", []) if item["url"].endswith(PATH)]
+        status, found = call("GET", f"/api/items?task_id={task['task_id']}")
+        if status != 200:
+            sys.exit(f"FAILED: items were refused: {found}")
+        items = found["items"]
         if not items:
             give_up_late(f"no item: {found}")
     sys.stdout.write(f"crawled {task['url']}: {json.dumps(items[0])}\n")
