@@ -6,6 +6,8 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -56,6 +58,22 @@ def pins(names: set[str]) -> str:
     return "\n".join(line for line in lines if canonical(re.split(r"[=\[ ;]", line, maxsplit=1)[0]) in names) + "\n"
 
 
+def strip(wheel: Path) -> None:
+    """Half of what extension modules weigh is for debuggers. Without binutils here, images are larger and as good."""
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as given:
+        libraries = [name for name in given.namelist() if name.endswith(".so")]
+        if not libraries or shutil.which("strip") is None:
+            return
+        given.extractall(folder, libraries)
+        subprocess.run(["strip", "--strip-debug", *(str(Path(folder) / name) for name in libraries)], check=True)
+        slim = Path(folder) / wheel.name
+        with zipfile.ZipFile(slim, "w", zipfile.ZIP_DEFLATED) as made:
+            for entry in given.infolist():
+                kept = Path(folder) / entry.filename
+                made.writestr(entry, kept.read_bytes() if entry.filename in libraries else given.read(entry))
+        shutil.copyfile(slim, wheel)
+
+
 def main(target: Path) -> None:
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -64,6 +82,8 @@ def main(target: Path) -> None:
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
     download = [*PIP, "download", "--no-deps", "--require-hashes", "--only-binary=:all:", "--python-version", PYTHON]
     subprocess.run([*download, *platforms, "-d", str(target), "-r", str(lock)], check=True)
+    for wheel in target.glob("*.whl"):
+        strip(wheel)
     folders = [str(ROOT / folder) for folder in OWN]
     subprocess.run([*PIP, "wheel", "--no-deps", "--no-build-isolation", "-w", str(target), *folders], check=True)
     lock.unlink()
