@@ -86,6 +86,9 @@ e2e: images $(HELM) ## Install the chart on a real API server and kubelet, scale
 	@tests/cluster/up.sh $(CLUSTER) $(CURDIR)/.venv/helm/kubectl
 	@KUBECONFIG=$(CLUSTER)/run/kubeconfig $(PY) -m pytest -s -p no:randomly tests/cluster; code=$$?; tests/cluster/down.sh $(CLUSTER); exit $$code
 
+bench-products: $(STAMP) ## Make a million products and measure how long it takes to find some by text and price
+	@$(PY) -m bench.products
+
 chaos: $(STAMP) ## Kill every service during a crawl and check that nothing was lost
 	@$(PY) -m pytest -s tests/chaos
 
@@ -101,4 +104,4 @@ lock: $(STAMP) ## Pin the dependencies again
 clean: ## Remove everything that was made here
 	rm -rf .venv .venv-bench .limpet out build .mypy_cache .ruff_cache .pytest_cache
 
-.PHONY: help install helm promtool run up site test lint format proto docs bench bench-scheduler bench-broker base-image images test-containers e2e chaos pace scaling lock clean
+.PHONY: help install helm promtool run up site test lint format proto docs bench bench-scheduler bench-broker bench-products base-image images test-containers e2e chaos pace scaling lock clean

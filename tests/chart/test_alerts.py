@@ -126,6 +126,7 @@ CASES = {
             "limpet_proxy_broker_leases_given_total": growing(9),
         },
     ),
+    "LimpetExtractionDropped": gauge("limpet_parser_fields_dropped", 2, 0),
     "LimpetDomainsShortOfProxies": alerts_of("few_proxies"),
     "LimpetProxiesFailing": alerts_of("failures"),
     "LimpetProxyBudgetNearlySpent": alerts_of("budget_warned"),

@@ -32,7 +32,7 @@ def recorded() -> set[str]:
 
 
 def test_there_are_alert_rules() -> None:
-    assert [path.name for path in FILES] == ["platform.yaml", "proxy-broker.yaml"]
+    assert [path.name for path in FILES] == ["parser.yaml", "platform.yaml", "proxy-broker.yaml"]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any, Final
-
-import schemathesis
-from schemathesis.engine import events, from_schema
-from schemathesis.engine.recorder import ScenarioRecorder
 
 from tests.conftest import PoolFactory
 from tests.support.broker_api import POOLS, PROXIES, BrokerApi, broker_api
+from tests.support.describing import ask_everything
 
 CONFIG: Final[dict[str, Any]] = {
     "headers": {"Authorization": "Bearer admin"},
@@ -46,7 +42,7 @@ CONFIG: Final[dict[str, Any]] = {
 async def test_b7_every_answer_to_anything_is_a_declared_one(pool_of: PoolFactory) -> None:
     async with broker_api(await pool_of("limpet.proxy_broker")) as api:
         await furnish(api)
-        good, wrong = await asyncio.to_thread(ask_everything, f"{api.url}/openapi.json")
+        good, wrong = await asyncio.to_thread(ask_everything, f"{api.url}/openapi.json", CONFIG)
     assert not wrong, "\n\n".join(wrong)
     # Where everything is refused nothing is looked at.
     assert len(good) >= 20, good
@@ -62,25 +58,3 @@ async def furnish(api: BrokerApi) -> None:
     await api.ok("PUT", f"{POOLS}/shop.test/policy", json={"tiers": ["datacenter"], "block_cooldown": 0})
     await api.ok("PUT", "/api/admin/proxy-budgets/domain/shop.test", json={"monthly_amount": 1})
     await api.roll_up()
-
-
-def ask_everything(url: str) -> tuple[set[str], list[str]]:
-    """The operations that gave a good answer at least once, and what is wrong, each with a request that shows it."""
-    schema = schemathesis.openapi.from_url(url, config=schemathesis.Config.from_dict(CONFIG))
-    good, wrong = set(), []
-    for event in from_schema(schema).execute():
-        if isinstance(event, events.NonFatalError | events.FatalError):
-            wrong.append(str(event))
-        elif isinstance(event, events.ScenarioFinished):
-            wrong += complaints(event.recorder)
-            answers = [one.response for one in event.recorder.interactions.values() if one.response is not None]
-            if any(answer.status_code < 300 for answer in answers):
-                good.add(event.recorder.label)
-    return good, wrong
-
-
-def complaints(recorder: ScenarioRecorder) -> Iterator[str]:
-    for checks in recorder.checks.values():
-        for check in checks:
-            if check.failure_info is not None:
-                yield f"{recorder.label}: {check.name}: {check.failure_info.failure}\n{check.failure_info.code_sample}"

@@ -32,6 +32,7 @@ from limpet.kit.underway import Underway
 from limpet.parser.intake import Intake
 from limpet.parser.links import PART_LINKS
 from limpet.parser.parse import Parse
+from limpet.parser.quality import Quality
 from limpet.parser.store.items import ItemFilter, list_items
 from limpet.parser.workers.limits import Limits
 from limpet.parser.workers.readers import open_readers
@@ -55,6 +56,7 @@ class Place:
     blobs: Blobs
     pool: Pool
     heard: Heard
+    quality: Quality
 
     async def page(self, task: int, body: bytes, *, attempt: int = 1, **values: Any) -> PageFetched:
         """A page whose body is kept, as a fetcher would tell of it."""
@@ -99,13 +101,20 @@ async def place(
         open_readers(blobs, processes=2, spares=4, limits=Limits(wall_seconds=4)) as readers,
     ):
         pulse = Pulse(own, service="parser", worker_id="test")
+        quality = Quality(pool, own)
         parse = Parse(
-            pool=pool, bus=own, readers=readers, pulse=pulse, underway=Underway(own, ParseStarted), worker_id="w"
+            pool=pool,
+            bus=own,
+            readers=readers,
+            pulse=pulse,
+            underway=Underway(own, ParseStarted),
+            quality=quality,
+            worker_id="w",
         )
         intake = Intake(parse.on_delivery, slots=4, late=lambda: readers.waiting_for_late)
         readers.on_late = own.look_again
         part = asyncio.create_task(own.consume(PARSER, intake.take, slots=4, free=intake.free))
-        yield Place(bus, blobs, pool, heard)
+        yield Place(bus, blobs, pool, heard, quality)
         await intake.drain(5)
         part.cancel()
         await asyncio.gather(part, return_exceptions=True)
@@ -175,6 +184,17 @@ async def test_a_page_delivered_twice_has_its_items_once(place: Place) -> None:
     assert await place.names(7) == ["Boots", "Hat"]
     assert await place.pool.fetch("SELECT item_id FROM items ORDER BY item_id") == ids
     assert await place.pool.fetchval("SELECT count(*) FROM pages") == 1
+
+
+async def test_p9_what_pages_fill_is_counted_as_they_come_and_once_for_each(place: Place) -> None:
+    page = await place.page(7, boots("Boots", "Hat"))
+    await place.send(page, page, await place.page(8, b"<title>Nothing here</title>"))
+    await place.facts(PageParsed, 3)
+    await place.send(page)
+    await place.facts(PageParsed, 4)
+    await place.quality.flush()
+    counted = "SELECT field, seen, filled FROM quality_hours WHERE field IN ('*', 'price', 'gtin') ORDER BY field"
+    assert [tuple(row) for row in await place.pool.fetch(counted)] == [("*", 2, 1), ("gtin", 2, 0), ("price", 2, 2)]
 
 
 async def test_the_latest_attempt_is_the_result_and_an_earlier_one_changes_nothing(place: Place) -> None:

@@ -13,6 +13,7 @@ from limpet.contracts.events.v1.beat_pb2 import ErrorOccurred
 from limpet.contracts.events.v1.fetch_pb2 import FetchFailed, FetchReturned
 from limpet.contracts.events.v1.page_pb2 import PageFetched, PageRejected
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed
+from limpet.contracts.events.v1.quality_pb2 import QualityChanged
 from limpet.kit.bus import Bus, subject_of
 from tests.support.waiting import until
 
@@ -28,6 +29,7 @@ KINDS: dict[str, type[Message]] = {
         ParseFailed,
         LinksDiscovered,
         ErrorOccurred,
+        QualityChanged,
     )
 }
 ERROR = subject_of(ErrorOccurred)
@@ -47,7 +49,7 @@ class Heard:
         self.facts += [kind.FromString(record) for record in Batch.FromString(message.data).records]
 
     def of(self, kind: type[M], task_id: int | None = None) -> list[M]:
-        return [fact for fact in self.facts if isinstance(fact, kind) and task_id in (None, task_of(fact))]
+        return [fact for fact in self.facts if isinstance(fact, kind) and (task_id is None or task_of(fact) == task_id)]
 
     async def one(self, kind: type[M], task_id: int, *, seconds: float = 10) -> M:
         """The fact of this kind about the task; any other one about it is a failure of the test."""

@@ -16,7 +16,7 @@ import pytest
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.kit.keys import Keys
 from limpet.kit.rest import make_app
-from limpet.parser.parsers_api import parsers_router
+from limpet.parser.api.parsers import parsers_router
 from limpet.parser.reading import Reading, Unread, read_page
 from limpet.parser.recipes.folder import RecipeFolder, compiled
 from limpet.parser.recipes.recipe import BadRecipe, load_recipe

@@ -114,13 +114,14 @@ class FrontDoor:
         query: Mapping[str, Any] | None = None,
         text: str | None = None,
         kind: str = "text/plain",
+        headers: Mapping[str, str] | None = None,
         fine: Sequence[int] = (),
         patience: float = PATIENCE_SECONDS,
     ) -> httpx.Response:
         """Send once, or again while the platform is only away for a moment. A body is JSON, or text of some kind."""
-        sent: dict[str, Any] = {"json": body}
+        sent: dict[str, Any] = {"json": body, "headers": headers}
         if text is not None:
-            sent = {"content": text.encode(), "headers": {"Content-Type": kind}}
+            sent = {"content": text.encode(), "headers": {**(headers or {}), "Content-Type": kind}}
         deadline = time.monotonic() + patience
         while True:
             late = time.monotonic() >= deadline
@@ -134,11 +135,11 @@ class FrontDoor:
                 if answer.is_success or answer.status_code in fine:
                     return answer
                 if late or answer.status_code not in PASSING:
-                    raise _as_error(answer)
+                    raise as_error(answer)
             time.sleep(AGAIN_AFTER_SECONDS)
 
 
-def _as_error(answer: httpx.Response) -> CliError:
+def as_error(answer: httpx.Response) -> CliError:
     """A problem+json answer as one line; the platform names the field that is wrong."""
     try:
         problem = answer.json()

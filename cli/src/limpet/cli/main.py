@@ -6,10 +6,12 @@ import typer
 
 from limpet.cli.crawl import crawl
 from limpet.cli.explain import explain
+from limpet.cli.export import export
 from limpet.cli.judge import judge
 from limpet.cli.parse import parse
 from limpet.cli.parsers import app as parsers
 from limpet.cli.proxies.commands import app as proxies
+from limpet.cli.reparse import reparse
 from limpet.cli.status import status
 from limpet.cli.up import up
 
@@ -24,6 +26,8 @@ app.command()(up)
 app.command()(crawl)
 app.command()(status)
 app.command()(explain)
+app.command()(export)
+app.command()(reparse)
 app.add_typer(proxies, name="proxies")
 app.command()(judge)
 app.command()(parse)

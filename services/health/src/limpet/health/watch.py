@@ -12,9 +12,11 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from limpet.contracts.events.v1.beat_pb2 import Beat, ErrorOccurred, ErrorType
+from limpet.contracts.events.v1.quality_pb2 import QualityChanged
 from limpet.health import metrics
 from limpet.health.fleet import Fleet
 from limpet.health.store.errors import ErrorRow, insert_errors
+from limpet.kit.bus import subject_of
 from limpet.kit.delivery import Delivery
 from limpet.kit.pg import Pool
 
@@ -46,7 +48,13 @@ class Watch:
         """A batch keeps its message id through redelivery, so its rows are written once."""
         batch_id = delivery.headers.get("Nats-Msg-Id") or hashlib.sha256(delivery.data).hexdigest()
         now = datetime.now(UTC)
-        rows = [error_row(event, now=now) for event in delivery.records(ErrorOccurred)]
+        if delivery.subject == subject_of(QualityChanged):
+            # What has recovered is no error; the parser's own list says so.
+            rows = [quality_row(event, now=now) for event in delivery.records(QualityChanged) if event.dropped]
+        else:
+            rows = [error_row(event, now=now) for event in delivery.records(ErrorOccurred)]
+        if not rows:
+            return
         async with self.pool.acquire() as conn:
             written = await insert_errors(conn, rows, batch_id=batch_id)
         metrics.ERRORS_STORED.inc(written)
@@ -65,6 +73,22 @@ def error_row(event: ErrorOccurred, *, now: datetime) -> ErrorRow:
         operation=_text(event.operation, limit=MAX_NAME),
         retry_attempt=event.retry_attempt,
         task_id=event.task_id or None,
+    )
+
+
+def quality_row(event: QualityChanged, *, now: datetime) -> ErrorRow:
+    """A parser that finds less than it used to, as an error of the type parsing."""
+    what = "pages with any item" if event.field == "*" else f"items with {event.field}"
+    return error_row(
+        ErrorOccurred(
+            worker_id=event.parser,
+            service="parser",
+            type=ErrorType.ERROR_TYPE_PARSING,
+            message=f"{event.domain}: {what} fell from {event.baseline:.0%} to {event.rate:.0%} of {event.seen}",
+            operation="quality",
+            error_time=event.changed_time,
+        ),
+        now=now,
     )
 
 

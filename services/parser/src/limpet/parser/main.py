@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from datetime import timedelta
+
 from limpet.contracts.events.v1.parse_pb2 import ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.blobs import Blobs
@@ -10,19 +13,21 @@ from limpet.kit.errors import CannotRecover
 from limpet.kit.log import setup_logging
 from limpet.kit.migrate import migrate
 from limpet.kit.ops import Readiness
-from limpet.kit.pg import open_pool, watch_pool
+from limpet.kit.pg import LOST, open_pool, watch_pool
 from limpet.kit.rest import make_app, serve_rest
 from limpet.kit.selfcheck import Selfcheck
 from limpet.kit.service import run_service, serve, starting
 from limpet.kit.settings import EXIT_BAD_CONFIGURATION, load
 from limpet.kit.streams import PARSER
 from limpet.kit.underway import Underway
-from limpet.parser.api import items_router
+from limpet.parser.api.app import routers
 from limpet.parser.intake import Intake
 from limpet.parser.parse import Parse
 from limpet.parser.parsers.registry import BadParser
-from limpet.parser.parsers_api import parsers_router
+from limpet.parser.quality import Quality
 from limpet.parser.recipes.folder import RecipeFolder
+from limpet.parser.reparse import Reparse
+from limpet.parser.retention import Retention
 from limpet.parser.settings import Settings
 from limpet.parser.workers.readers import open_readers
 
@@ -53,25 +58,50 @@ async def main(settings: Settings, readiness: Readiness) -> None:
         await migrate(dsn, "limpet.parser")
         pulse = Pulse(bus, service="parser", worker_id=settings.worker_id, capacity=settings.parse_slots)
         underway = Underway(bus, ParseStarted)
-        parse = Parse(pool=pool, bus=bus, readers=readers, pulse=pulse, underway=underway, worker_id=settings.worker_id)
+        quality = Quality(pool, bus)
+        days = settings.retention_history_days
+        retention = Retention(
+            pool,
+            history=timedelta(days=days) if days else None,
+            quality=timedelta(days=settings.retention_quality_days),
+        )
+        parse = Parse(
+            pool=pool,
+            bus=bus,
+            readers=readers,
+            pulse=pulse,
+            underway=underway,
+            quality=quality,
+            worker_id=settings.worker_id,
+        )
         intake = Intake(parse.on_delivery, slots=settings.parse_slots, late=lambda: readers.waiting_for_late)
         pulse.in_hand = lambda: intake.in_hand
         readers.on_late = bus.look_again
         app = make_app("Limpet parser", settings.keys)
-        app.include_router(items_router(pool))
-        app.include_router(parsers_router(recipes))
+        for router in routers(pool, recipes=recipes):
+            app.include_router(router)
         await serve(
             readiness=readiness,
-            drain=lambda: intake.drain(settings.drain_seconds),
+            drain=lambda: drained(intake, quality, seconds=settings.drain_seconds),
             watch=watch_pool(pool, readiness),
             selfcheck=Selfcheck(bus, pool, readiness, after=settings.staleness_threshold_seconds).run(),
             pulse=pulse.run(),
             underway=underway.run(),
             readers=readers.run(),
             recipes=recipes.run(),
+            reparse=Reparse(pool, readers.readings).run(),
+            quality=quality.run(),
+            retention=retention.run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
             parse=bus.consume(PARSER, intake.take, slots=settings.parse_slots, free=intake.free),
         )
+
+
+async def drained(intake: Intake, quality: Quality, *, seconds: float) -> None:
+    """What is in hand finishes, and what was counted of it is written."""
+    await intake.drain(seconds)
+    with contextlib.suppress(*LOST):
+        await quality.flush()
 
 
 def run() -> None:

@@ -15,3 +15,7 @@ PARSE_SECONDS = Histogram(
 WORKERS = Gauge("limpet_parser_workers", "Processes that read pages now.")
 WORKER_ENDS = Counter("limpet_parser_worker_ends_total", "Processes that were replaced, by why.", ["reason"])
 RECIPES = Gauge("limpet_parser_recipes", "Recipe files, by whether their newest version is in use.", ["state"])
+REPARSED = Counter(
+    "limpet_parser_reparsed_pages_total", "Stored pages read again by jobs, by how it ended.", ["outcome"]
+)
+FIELDS_DROPPED = Gauge("limpet_parser_fields_dropped", "Fields that are filled far less often than they used to be.")

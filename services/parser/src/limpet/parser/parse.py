@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Final, Protocol
 
 import structlog
@@ -15,14 +14,16 @@ from limpet.contracts.events.v1.page_pb2 import PageFetched, ParseRequested
 from limpet.contracts.events.v1.parse_pb2 import LinksDiscovered, PageParsed, ParseFailed, ParseStarted
 from limpet.kit.beat import Pulse
 from limpet.kit.bus import Bus, subject_of
-from limpet.kit.clock import seconds_to_stamp, to_datetime
+from limpet.kit.clock import seconds_to_stamp
 from limpet.kit.delivery import Delivery
 from limpet.kit.pg import Pool
 from limpet.kit.tracing import is_sampled, use
 from limpet.kit.underway import Underway
 from limpet.parser import metrics
+from limpet.parser.parsed import parsed_page
+from limpet.parser.quality import Quality
 from limpet.parser.reading import Reading, Unread
-from limpet.parser.store.pages import ParsedPage, keep_pages
+from limpet.parser.store.pages import keep_pages
 from limpet.parser.workers.jobs import Outcome
 
 log = structlog.get_logger()
@@ -44,6 +45,7 @@ class Parse:
     readers: Reads
     pulse: Pulse
     underway: Underway[ParseStarted]
+    quality: Quality
     worker_id: str = ""
 
     async def on_delivery(self, delivery: Delivery) -> None:
@@ -69,10 +71,13 @@ class Parse:
                 self._count(outcomes)
 
     async def _store(self, outcomes: Sequence[Outcome]) -> None:
-        parsed = [_row(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
-        if parsed:
+        read = [(outcome.page, outcome.result) for outcome in outcomes if isinstance(outcome.result, Reading)]
+        if read:
             async with self.pool.acquire() as conn:
-                await keep_pages(conn, parsed)
+                written = await keep_pages(conn, [parsed_page(page, reading) for page, reading in read])
+            # A page that comes a second time says nothing new about its site.
+            news = {page.task_id: (page, reading) for page, reading in read if page.task_id in written}
+            self.quality.note(news.values())
 
     async def _announce(self, outcomes: Sequence[Outcome]) -> None:
         told = [outcome.announcement for outcome in outcomes if outcome.announcement is not None]
@@ -125,26 +130,6 @@ def _failed(outcome: Outcome, unread: Unread) -> ParseFailed:
         retryable=unread.retryable,
         started_time=seconds_to_stamp(outcome.started_at),
         duration_ms=int(outcome.seconds * 1000),
-    )
-
-
-def _row(page: PageFetched, reading: Reading) -> ParsedPage:
-    return ParsedPage(
-        task_id=page.task_id,
-        attempt=page.attempt,
-        domain=page.domain,
-        batch=page.batch,
-        url=page.url,
-        parser=page.parser,
-        parser_version=reading.parser_version,
-        page_type=reading.page_type,
-        title=reading.title,
-        body_key=page.body_key,
-        content_type=page.content_type,
-        charset=page.charset,
-        scraped_at=to_datetime(page.started_time) or datetime.now(UTC),
-        link_count=reading.link_count,
-        items=reading.items,
     )
 
 

@@ -36,6 +36,10 @@ class Settings(RestCommon):
     parse_memory_mb: int = Field(
         default=512, ge=64, le=65_536, description="Memory that reading a page may take, for each process."
     )
+    retention_history_days: int = Field(
+        default=365, ge=0, description="How long former versions and gone products are kept. 0 means for ever."
+    )
+    retention_quality_days: int = Field(default=60, ge=7, description="How long fill rates by the hour are kept.")
 
     @property
     def processes(self) -> int:

@@ -59,6 +59,10 @@ class RecipeFolder:
         self.sources: tuple[Source, ...] = ()
         self.look()
 
+    def knows(self, name: str) -> bool:
+        """Whether there is a parser of this name, installed or by a recipe."""
+        return name in self._taken or any(source.key == name for source in self.sources)
+
     async def run(self) -> None:
         """A part."""
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from limpet.kit.pg import Conn
 
@@ -19,8 +19,7 @@ class ItemFilter:
     task_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredItem:
+class StoredItem(NamedTuple):
     item_id: int
     task_id: int
     attempt: int
@@ -28,6 +27,7 @@ class StoredItem:
     domain: str
     batch: str
     parser: str
+    parser_version: str
     page_type: str
     # JSON text.
     data: str
@@ -40,7 +40,7 @@ PLAN_EACH: Final = "SET LOCAL plan_cache_mode = force_custom_plan"
 # The join on the attempt hides rows of an attempt that lost the race for its task.
 LIST_ITEMS: Final = """
     SELECT item.item_id, item.task_id, item.attempt, page.url, item.domain, item.batch, page.parser,
-           page.page_type, item.data::text AS data, page.scraped_at
+           page.parser_version, page.page_type, item.data::text AS data, page.scraped_at
       FROM items AS item
       JOIN pages AS page ON page.task_id = item.task_id AND page.attempt = item.attempt
      WHERE item.item_id > $1

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from limpet.contracts.events.v1.page_pb2 import PageFetched
 from limpet.kit.errors import Permanent
 from limpet.kit.stall import progressed
-from limpet.parser.reading import Unread, unread
+from limpet.parser.reading import Reading, Unread, unread
 from limpet.parser.recipes.folder import RecipeFolder
 from limpet.parser.workers.jobs import Chunk, Job, Outcome
 from limpet.parser.workers.limits import Limits
@@ -52,6 +52,10 @@ class Readers:
             pages = [_by(page, parser) for page in pages]
         found = {id(outcome.page): outcome async for some in self.read(pages) for outcome in some}
         return [found[id(page)] for page in pages]
+
+    async def readings(self, pages: Sequence[PageFetched]) -> list[Reading | Unread]:
+        """What came of each, for who stores them and tells nobody."""
+        return [outcome.result for outcome in await self.read_many(pages)]
 
     async def read(self, pages: Sequence[PageFetched]) -> AsyncIterator[list[Outcome]]:
         """The prompt ones together, then the late ones as they come. Raises only where the page store is away."""
