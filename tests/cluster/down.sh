@@ -6,6 +6,11 @@ cd "$run"
 for name in dns kubelet scheduler controllers apiserver etcd; do
     [ -f $name.pid ] && kill "$(cat $name.pid)" 2> /dev/null
 done
+# An API server without its store would wait for it for ever.
+sleep 3
+for name in kubelet apiserver; do
+    [ -f $name.pid ] && kill -9 "$(cat $name.pid)" 2> /dev/null
+done
 ctr="$run/../system/usr/bin/ctr --address $run/containerd.sock --namespace k8s.io"
 for container in $($ctr tasks ls -q 2> /dev/null); do $ctr tasks kill -s KILL "$container"; done > /dev/null 2>&1
 sleep 2

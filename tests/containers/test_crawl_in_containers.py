@@ -15,6 +15,10 @@ from tests.support.site import Shop
 from tests.support.waiting import until
 
 
+# Arrow, which writes Parquet, weighs more than a hundred by itself.
+MOST_BYTES = {"parser": 370e6}
+
+
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
     with containers(tmp_path_factory.mktemp("containers")) as started:
@@ -56,7 +60,7 @@ async def test_x5_the_shop_is_crawled_by_the_five_images(running: Containers) ->
 def test_h5_an_image_holds_its_service_alone_and_no_tools(service: str, running: Containers) -> None:
     found = json.loads(docker("image", "inspect", f"limpet-{service}:dev"))[0]
     assert found["Config"]["User"] == "10001:10001"
-    assert found["Size"] < 250e6
+    assert found["Size"] < MOST_BYTES.get(service, 250e6)
     look = "import importlib.metadata as m; print(' '.join(sorted(d.name for d in m.distributions())))"
     inside = set(docker("exec", f"{running.name}-{service}", "python", "-c", look).split())
     assert {name for name in inside if name.startswith("limpet-")} == {
