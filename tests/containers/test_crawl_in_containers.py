@@ -14,7 +14,6 @@ from tests.support.helm import SERVICES
 from tests.support.site import Shop
 from tests.support.waiting import until
 
-
 # Arrow, which writes Parquet, weighs more than a hundred by itself.
 MOST_BYTES = {"parser": 370e6}
 
