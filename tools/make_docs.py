@@ -13,6 +13,8 @@ from limpet.contracts.events.v1 import beat_pb2, domain_pb2, fetch_pb2, page_pb2
 from limpet.kit.bus import subject_of
 from limpet.kit.streams import CONSUMERS, STREAMS
 from limpet.scheduler.lifecycle import TRANSITIONS, Status
+from tools.chart_readme import readme
+from tools.dashboards import pages as dashboards
 
 ROOT = Path(__file__).parent.parent
 MODULES = (fetch_pb2, page_pb2, parse_pb2, domain_pb2, proxy_pb2, beat_pb2, watch_pb2)
@@ -75,7 +77,13 @@ def subjects() -> str:
 
 
 def main() -> None:
-    pages = {"docs/states.md": states(), "docs/configuration.md": configuration(), "proto/README.md": subjects()}
+    pages = {
+        "docs/states.md": states(),
+        "docs/configuration.md": configuration(),
+        "proto/README.md": subjects(),
+        "deploy/helm/limpet/README.md": readme(),
+        **dashboards(),
+    }
     stale = [name for name, text in pages.items() if not (ROOT / name).exists() or (ROOT / name).read_text() != text]
     if "--check" in sys.argv:
         if stale:

@@ -18,7 +18,9 @@ CLOSED |= {
     "upstream",  # health: the services behind the front door
     "scope",  # proxy-broker: "proxy" or "pair"
     "result",  # scheduler: how a run ended, "committed" or "aborted"
-    "consumer",  # kit: names in limpet.kit.streams
+    "consumer",  # kit, health: names in limpet.kit.streams
+    "dependency",  # kit: SERVERS in limpet.kit.ops
+    "version",  # kit: the one that runs
 }
 NEVER = {"url", "task", "task_id", "domain", "host", "path", "proxy", "proxy_id", "worker_id", "error", "message"}
 UNITS = ("_seconds", "_bytes", "_total")

@@ -168,7 +168,7 @@ def test_no_file_names_a_package_registry() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "bench/requirements.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "bench/requirements.lock", "deploy/helm/tools.lock"])
 def test_a_lock_holds_pins_and_hashes_and_no_addresses(lock: str) -> None:
     lines = [line.strip() for line in (ROOT / lock).read_text().splitlines()]
     assert [line for line in lines if "://" in line or (line.startswith("-") and not line.startswith("--hash="))] == []

@@ -92,10 +92,16 @@ async def granted(pool: Pool) -> dict[str, Permit]:
 
 
 async def answer_all(pool: Pool, site: Mapping[str, tuple[Sequence[str], str | None]]) -> None:
-    """A site that works: its list pages have items and name the next one, its pages lead nowhere. Until all is answered."""
+    """A site that works: its list pages have items and name the next one, its pages lead nowhere. Until all is answered.
+
+    What the site does not have is asked for where a list might go on, and is not there.
+    """
     while permits := await granted(pool):
-        facts = []
+        facts: list[PageParsed | FetchFailed] = []
         for url, permit in permits.items():
+            if permit.kind == "list" and url not in site:
+                facts.append(missing(permit))
+                continue
             items, after = site[url] if permit.kind == "list" else ([], None)
             facts.append(read(permit, items, after=after))
         await make_settle(pool).settle(facts)

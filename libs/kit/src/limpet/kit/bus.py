@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import cache
 from random import Random
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import nats
@@ -303,10 +305,25 @@ class _Hand:
                     await delivery.in_progress()
 
 
+def inbox_of(url: str) -> str:
+    """Each user has inboxes of its own, so that the server can keep others from listening to its answers."""
+    user = urlsplit(url).username
+    return f"_INBOX_{user}" if user and user.replace("-", "").replace("_", "").isalnum() else "_INBOX"
+
+
 @asynccontextmanager
-async def open_bus(url: str, *, name: str, replicas: int = 1, readiness: Readiness | None = None) -> AsyncIterator[Bus]:
+async def open_bus(
+    url: str,
+    *,
+    name: str,
+    replicas: int = 1,
+    readiness: Readiness | None = None,
+    ca_file: str = "",
+    ensure: bool = True,
+) -> AsyncIterator[Bus]:
     """A connected bus with all streams. Until NATS answers: not ready, retrying with backoff."""
     client = Client()
+    tls = ssl.create_default_context(cafile=ca_file) if ca_file else None
     attempt = 0
     said = ""
 
@@ -345,8 +362,11 @@ async def open_bus(url: str, *, name: str, replicas: int = 1, readiness: Readine
                 reconnected_cb=on_back,
                 error_cb=on_error,
                 pending_size=64 << 20,
+                tls=tls,
+                inbox_prefix=inbox_of(url),
             )
-            await bus.ensure()
+            if ensure:
+                await bus.ensure()
             break
         except (nats.errors.Error, OSError, TimeoutError) as error:
             attempt += 1

@@ -61,3 +61,16 @@ async def migrate(dsn: str, package: str) -> list[str]:
     finally:
         await conn.close()
     return applied
+
+
+async def missing(dsn: str, package: str) -> list[str]:
+    """The names of the package's migrations that the database lacks. Nothing is written."""
+    conn = await asyncpg.connect(dsn)
+    try:
+        names = await conn.fetch("SELECT name FROM schema_migrations")
+    except asyncpg.UndefinedTableError:
+        names = []
+    finally:
+        await conn.close()
+    applied = {row["name"] for row in names}
+    return [name for name in scripts(package) if name not in applied]

@@ -8,10 +8,16 @@ from typing import Any
 
 import orjson
 import uvicorn
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Gauge, generate_latest
 
 Scope = dict[str, Any]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+DEPENDENCY_UP = Gauge(
+    "limpet_dependency_up", "1 while it answers this process, 0 while it is waited for.", ["dependency"]
+)
+SERVERS = ("postgresql", "nats", "network", "clock")
 
 
 class Readiness:
@@ -23,6 +29,8 @@ class Readiness:
         self.stuck = ""
 
     def set(self, name: str, *, ok: bool, why: str = "") -> None:
+        if name in SERVERS:
+            DEPENDENCY_UP.labels(name).set(ok)
         if ok:
             self._waiting.pop(name, None)
         else:

@@ -7,10 +7,12 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Coroutine
+from importlib.metadata import version
 from typing import Any
 
 import structlog
 import uvloop
+from prometheus_client import Gauge
 
 from limpet.kit.errors import CannotRecover
 from limpet.kit.ops import Readiness, serve_ops
@@ -20,6 +22,8 @@ log = structlog.get_logger()
 # What a part gets to end in once it is told to; the REST edge takes up to five seconds for its last answers.
 STOP_SECONDS = 10.0
 EXIT_STUCK = 70
+
+BUILD_INFO = Gauge("limpet_build_info", "1, with the version that runs.", ["version"])
 
 
 async def serve(
@@ -83,6 +87,7 @@ async def starting(
 
 def run_service(main: Coroutine[Any, Any, None]) -> None:
     # What was imported stays for ever; looking through it again and again took a tenth of a busy process.
+    BUILD_INFO.labels(version("limpet-kit")).set(1)
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     try:

@@ -22,6 +22,9 @@ class Common(BaseSettings):
 
     pg_dsn: SecretStr = Field(description="PostgreSQL address of this service's own database.")
     nats_url: str = Field(default="nats://127.0.0.1:4222", description="Address of NATS.")
+    nats_ca_file: str = Field(
+        default="", description="File with the CA of NATS's certificate (`tls://` addresses). Empty: the system's CAs."
+    )
     stream_replicas: int = Field(default=1, ge=1, le=5, description="Copies that JetStream keeps of each stream.")
     log_level: str = Field(
         default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR|CRITICAL)$", description="Least log level."

@@ -80,6 +80,22 @@ async def ensure(js: JetStreamContext, *, replicas: int) -> None:
         await _ensure_consumer(js, consumer)
 
 
+async def absent(js: JetStreamContext) -> list[str]:
+    """The names of the streams and consumers that are missing."""
+    found = []
+    for stream in STREAMS:
+        try:
+            await js.stream_info(stream.name)
+        except NotFoundError:
+            found.append(stream.name)
+    for consumer in CONSUMERS:
+        try:
+            await js.consumer_info(consumer.stream, consumer.name)
+        except NotFoundError:
+            found.append(consumer.name)
+    return found
+
+
 async def _ensure_stream(js: JetStreamContext, spec: StreamSpec, *, replicas: int) -> None:
     try:
         there = (await js.stream_info(spec.name)).config

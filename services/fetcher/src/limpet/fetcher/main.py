@@ -41,7 +41,13 @@ async def main(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, size=settings.pool_size, readiness=readiness) as pool,
-        open_bus(settings.nats_url, name="fetcher", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_bus(
+            settings.nats_url,
+            name="fetcher",
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
+        ) as bus,
         open_channel(settings.broker_address) as channel,
         open_web(
             guard=settings.guard, max_body_bytes=settings.max_body_bytes, rate=Rate(settings.min_bytes_per_second)

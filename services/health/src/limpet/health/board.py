@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import orjson
@@ -12,7 +14,7 @@ import structlog
 from limpet.health import metrics
 from limpet.health.answer import health_answer, stats_answer
 from limpet.health.fleet import SERVICES, Fleet
-from limpet.health.verdict import FLEET_STATUSES, Verdict, judge
+from limpet.health.verdict import FAILING_AFTER_SECONDS, FLEET_STATUSES, Verdict, Worker, judge, stalled_seconds
 
 log = structlog.get_logger()
 
@@ -42,6 +44,12 @@ class Board:
         self.health = orjson.dumps(health_answer(self._fleet, workers, verdict, now=now, at=at))
         self.stats = orjson.dumps(stats_answer(self._fleet, workers, now=now))
         self._show(verdict)
+        self._show_stalled(workers, now=now)
+
+    def _show_stalled(self, workers: Sequence[Worker], *, now: float) -> None:
+        stalled = Counter(w.service for w in workers if stalled_seconds(w, now=now) > FAILING_AFTER_SECONDS)
+        for service in SERVICES:
+            metrics.WORKERS_STALLED.labels(service).set(stalled[service])
 
     def _show(self, verdict: Verdict) -> None:
         sizes = self._fleet.sizes()

@@ -8,6 +8,7 @@ from limpet.health.describe import add_description
 from limpet.health.fleet import Fleet
 from limpet.health.front_door import FrontDoor, open_session
 from limpet.health.history import History
+from limpet.health.queues import Queues
 from limpet.health.routes import Upstream
 from limpet.health.settings import Settings
 from limpet.health.watch import BEATS, Watch
@@ -42,7 +43,13 @@ async def work(settings: Settings, *, readiness: Readiness) -> None:
     }
     async with (
         open_pool(dsn, size=5, readiness=readiness) as pool,
-        open_bus(settings.nats_url, name="health", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_bus(
+            settings.nats_url,
+            name="health",
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
+        ) as bus,
         open_session(silence_seconds=settings.upstream_timeout_seconds) as session,
     ):
         await migrate(dsn, "limpet.health")
@@ -63,6 +70,7 @@ async def work(settings: Settings, *, readiness: Readiness) -> None:
             errors=bus.consume(HEALTH_ERRORS, watch.on_error_occurred, slots=4),
             history=history.run(),
             board=board.run(),
+            queues=Queues(bus).run(),
             rest=serve_rest(app, host=settings.http_host, port=settings.http_port),
         )
 

@@ -40,7 +40,13 @@ async def main(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, readiness=readiness) as pool,
-        open_bus(settings.nats_url, name="parser", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_bus(
+            settings.nats_url,
+            name="parser",
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
+        ) as bus,
         open_readers(
             Blobs.open(settings.page_store),
             processes=settings.processes,

@@ -53,7 +53,11 @@ async def work(settings: Settings, readiness: Readiness) -> None:
         open_pool(dsn, readiness=readiness) as pool,
         open_pool(dsn, size=CALLS_AT_ONCE, settings=PLANS) as call_pool,
         open_bus(
-            settings.nats_url, name=settings.worker_id, replicas=settings.stream_replicas, readiness=readiness
+            settings.nats_url,
+            name=settings.worker_id,
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
         ) as bus,
     ):
         await migrate(dsn, "limpet.proxy_broker")

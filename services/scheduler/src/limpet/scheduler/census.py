@@ -7,7 +7,8 @@ import time
 import asyncpg
 
 from limpet.kit.pg import LOST, Pool
-from limpet.scheduler.metrics import TASKS
+from limpet.scheduler.metrics import DOMAINS, TASKS
+from limpet.scheduler.store.domains import count_by_state
 from limpet.scheduler.store.tasks import count_by_status
 
 # Counting may take up to this share of the time.
@@ -27,9 +28,12 @@ class Census:
             try:
                 async with self._pool.acquire() as conn:
                     self._counts = await count_by_status(conn)
+                    domains = await count_by_state(conn)
             except (*LOST, asyncpg.PostgresError):
                 return self._counts
             self._next = time.monotonic() + (time.monotonic() - started) / SHARE
             for status, count in self._counts.items():
                 TASKS.labels(status).set(count)
+            for state, count in domains.items():
+                DOMAINS.labels(state).set(count)
         return self._counts

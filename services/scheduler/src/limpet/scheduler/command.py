@@ -43,7 +43,7 @@ def is_done(command: Command, task: TaskRow) -> bool:
 
 def refusal(command: Command, task: TaskRow) -> str | None:
     """Why not; None where the table of changes allows it."""
-    if task.kind == "robots":
+    if task.kind in ("robots", "list"):
         return f"is that of a {task.kind} task, which the scheduler looks after by itself"
     sources = TRANSITIONS[EVENTS[command]].sources
     if task.status in sources:

@@ -19,7 +19,7 @@ from limpet.kit.errors import Retryable
 from limpet.kit.pg import LOST, Pool
 from limpet.scheduler.capacity import Capacity
 from limpet.scheduler.grant import Habit, Terms, grant
-from limpet.scheduler.metrics import DISPATCH_SECONDS, ORDERS_SENT
+from limpet.scheduler.metrics import DISPATCH_SECONDS, LAST_ROUND, ORDERS_SENT
 from limpet.scheduler.robots import RobotsBook
 from limpet.scheduler.sampling import Sampler
 from limpet.scheduler.store.permits import Permit
@@ -94,6 +94,7 @@ class Dispatch:
         async with self.pool.acquire() as conn, conn.transaction():
             window = self.capacity.window(time.monotonic())
             permits = await grant(conn, self.terms, window=window, book=self._book, habit=self._habit)
+        LAST_ROUND.set_to_current_time()
         if permits:
             DISPATCH_SECONDS.observe(time.monotonic() - started)
             task = asyncio.create_task(self._announce(permits))

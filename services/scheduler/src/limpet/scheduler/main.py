@@ -59,7 +59,13 @@ async def work(settings: Settings, readiness: Readiness) -> None:
     dsn = settings.pg_dsn.get_secret_value()
     async with (
         open_pool(dsn, size=12, readiness=readiness, settings=PLANS) as pool,
-        open_bus(settings.nats_url, name="scheduler", replicas=settings.stream_replicas, readiness=readiness) as bus,
+        open_bus(
+            settings.nats_url,
+            name="scheduler",
+            replicas=settings.stream_replicas,
+            readiness=readiness,
+            ca_file=settings.nats_ca_file,
+        ) as bus,
         open_courier(settings.guard) as courier,
         open_channel(settings.broker_address) as channel,
     ):

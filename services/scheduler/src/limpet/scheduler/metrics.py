@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import Counter, Gauge, Histogram
 
 ORDERS_SENT = Counter("limpet_scheduler_orders_sent_total", "Orders sent to fetchers.")
+LAST_ROUND = Gauge("limpet_scheduler_last_round_timestamp_seconds", "When the last round of permits ended.")
 DISPATCH_SECONDS = Histogram("limpet_scheduler_dispatch_seconds", "Time for one round of permits.")
 FACTS_SETTLED = Counter(
     "limpet_scheduler_facts_total", "Facts taken, by kind and whether they changed anything.", ["event", "outcome"]
@@ -15,6 +16,9 @@ PARSES_ASKED = Counter("limpet_scheduler_parses_asked_total", "Pages that the pa
 TASKS_ADDED = Counter("limpet_scheduler_tasks_added_total", "New tasks, by where they came from.", ["source"])
 WEBHOOKS = Counter("limpet_scheduler_webhooks_total", "Webhooks that were tried, by what came of it.", ["outcome"])
 TASKS = Gauge("limpet_scheduler_tasks", "Tasks by status.", ["state"])
+DOMAINS = Gauge(
+    "limpet_scheduler_domains", "Active domains; those whose breaker is so; open for 30 minutes.", ["state"]
+)
 TASKS_RIPENED = Counter("limpet_scheduler_tasks_ripened_total", "Tasks whose waiting time was over.")
 BREAKERS_OPENED = Counter("limpet_scheduler_breakers_opened_total", "Times that a domain's breaker opened.")
 DEAD_LETTERS = Gauge("limpet_scheduler_dead_letters", "Messages that no consumer could handle, of the whole platform.")

@@ -194,3 +194,17 @@ async def wake_domains(conn: Conn, due: Sequence[tuple[int, str | None, int]]) -
     if due:
         await conn.execute(WAKE_DOMAINS, list({domain_id for domain_id, _, _ in due}))
         await open_groups(conn, due)
+
+
+COUNT_BY_STATE: Final = """
+    SELECT count(*) FILTER (WHERE is_active) AS active,
+           count(*) FILTER (WHERE is_active AND breaker_state = 'open') AS open,
+           count(*) FILTER (WHERE is_active AND breaker_state = 'half_open') AS half_open,
+           count(*) FILTER (WHERE is_active AND breaker_state = 'open'
+                              AND breaker_opened_at < now() - interval '30 minutes') AS open_long
+      FROM domains
+"""
+
+
+async def count_by_state(conn: Conn) -> dict[str, int]:
+    return dict(await conn.fetchrow(COUNT_BY_STATE) or {})
