@@ -47,7 +47,7 @@ def news_of(taken: Sequence[Message], tasks: Mapping[int, TaskRow], before: Mapp
         parsed = isinstance(fact, PageParsed)
         source = fact.page if isinstance(fact, PageParsed | ParseFailed) else fact
         task = tasks[source.task_id]  # type: ignore[attr-defined]
-        if task.kind == "robots" or (parsed and before[task.task_id] in PARSE_PHASE):
+        if task.kind not in ("page", "list") or (parsed and before[task.task_id] in PARSE_PHASE):
             continue
         if answer := answer_of(fact):
             news.setdefault(task.domain_id, News()).answers.append((task.group_key, answer))
