@@ -55,8 +55,8 @@ class Heard:
         """The fact of this kind about the task; any other one about it is a failure of the test."""
 
         async def there() -> list[Message]:
-            beside = (LinksDiscovered, ErrorOccurred)
-            return [fact for fact in self.facts if not isinstance(fact, beside) and task_of(fact) == task_id]
+            beside = {LinksDiscovered, ErrorOccurred} - {kind}
+            return [fact for fact in self.facts if type(fact) not in beside and task_of(fact) == task_id]
 
         (fact,) = await until(there, seconds=seconds)
         assert isinstance(fact, kind), fact
