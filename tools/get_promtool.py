@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 NAMES = ("promtool", "prometheus")
@@ -23,13 +24,26 @@ def main(target: Path) -> None:
     if not (shutil.which("apt-get") and shutil.which("dpkg")):
         raise SystemExit(NEEDED)
     with tempfile.TemporaryDirectory() as folder:
-        fetched = subprocess.run(["apt-get", "download", "prometheus"], cwd=folder, capture_output=True, check=False)
-        packages = list(Path(folder).glob("*.deb"))
-        if fetched.returncode != 0 or not packages:
+        package = _download(Path(folder), ()) or _download(Path(folder), _own_lists(Path(folder)))
+        if package is None:
             raise SystemExit(NEEDED)
-        subprocess.run(["dpkg", "-x", str(packages[0]), folder], check=True)
+        subprocess.run(["dpkg", "-x", str(package), folder], check=True)
         for name in NAMES:
             shutil.copy2(Path(folder) / "usr" / "bin" / name, target / name)
+
+
+def _download(folder: Path, options: Sequence[str]) -> Path | None:
+    subprocess.run(["apt-get", *options, "download", "prometheus"], cwd=folder, capture_output=True, check=False)
+    return next(folder.glob("*.deb"), None)
+
+
+def _own_lists(folder: Path) -> tuple[str, ...]:
+    """Where the system's lists of packages are missing or old: lists of our own, which need no root."""
+    for name in ("lists/partial", "archives/partial"):
+        (folder / name).mkdir(parents=True)
+    options = ("-o", f"Dir::State::Lists={folder}/lists", "-o", f"Dir::Cache={folder}")
+    subprocess.run(["apt-get", *options, "update"], cwd=folder, capture_output=True, check=False)
+    return options
 
 
 if __name__ == "__main__":
