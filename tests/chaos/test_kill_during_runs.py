@@ -17,7 +17,7 @@ from tests.support.door import Door, open_door
 from tests.support.site.lists import Lists
 from tests.support.waiting import until
 
-KILLS = int(os.environ.get("RUN_KILLS", "10"))
+KILLS = int(os.environ.get("RUN_KILLS", "20"))
 SEED = int(os.environ.get("RUN_SEED", "0")) or int.from_bytes(os.urandom(4))
 # Every third run has a start page that is not there.
 BROKEN_EVERY = 3
